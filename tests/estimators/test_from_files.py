@@ -292,7 +292,7 @@ def test_several_targets(tmp_path, streamed):
     assert file.predict(path).shape == (2500, 2)
     assert np.array_equal(file.predict(path), memory.predict(rows(data, ["size", "age"])))
     one = clone(memory).fit(path, target=["y"])
-    assert one.predict(path).shape == (2500, 1)
+    assert one.predict(path).shape == (2500,)
 
 
 def test_what_a_fitted_model_does_with_its_rows_it_does_from_a_file(tmp_path, streamed):

@@ -117,6 +117,7 @@ def shape_of(kernel):
 
 
 @pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.filterwarnings("ignore:The optimal value found")
 def test_a_given_kernel_is_learned_and_never_replaced(waves, name):
     data = waves(120)
     model = quick_gp(GIVEN[name], n_basis=40).fit(data.X, data.y)
@@ -130,10 +131,12 @@ def test_a_given_kernel_is_learned_and_never_replaced(waves, name):
     assert [stage.n_rows for stage in report.stages] == [120]
 
 
+@pytest.mark.filterwarnings("ignore:The optimal value found")
 def test_bounds_of_a_given_kernel_hold(waves):
     data = waves(120)
     kernel = ConstantKernel(1.0, (0.9, 1.1)) * RBF([2.0, 2.0], (1.9, 2.1))
-    found = quick_gp(kernel, n_basis=30).fit(data.X, data.y)
+    with pytest.warns(ConvergenceWarning, match=r"close to the specified lower bound 1\.9"):
+        found = quick_gp(kernel, n_basis=30).fit(data.X, data.y)
     assert 0.9 <= found.kernel_.k1.constant_value <= 1.1 + 1e-9
     assert np.all(found.kernel_.k2.length_scale >= 1.9 - 1e-9)
     assert "k2__length_scale[0] at its lower bound 1.9" in str(found.learning_report_)
@@ -171,6 +174,7 @@ def test_everything_fixed(waves):
     assert given.noise_ == 0.25
 
 
+@pytest.mark.filterwarnings("ignore:The optimal value found")
 def test_white_is_read_as_noise_with_its_bounds(waves):
     data = waves(120)
     core = ConstantKernel(1.0) * RBF([1.0, 1.0])
@@ -468,6 +472,7 @@ def test_steps_that_do_not_pay_are_undone(few_evidence_rows, monkeypatch):
     assert np.all(model.basis_indices_ >= 0)
 
 
+@pytest.mark.filterwarnings("ignore:The optimal value found")
 def test_moves_end_early_where_noise_is_all_that_is_left(few_evidence_rows):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((LARGE, 4))

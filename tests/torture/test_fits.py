@@ -106,6 +106,7 @@ def test_all_that_models_offer_is_drawn():
     # Tools of scikit-learn, and what other calls go through or put into another form.
     others = {"fit", "fit_predict", "fit_transform", "get_metadata_routing", "get_params"}
     others |= {"get_feature_names_out", "report", "bic", "emptied", "radius_neighbors_graph"}
+    others |= {"predict_log_proba"}
     for name in ESTIMATORS:
         target = X if name == "SparseKernelCCA" else X[:, 0] ** 2
         target = data.y if name.endswith(("Classifier", "SVC")) else target

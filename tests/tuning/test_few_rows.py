@@ -124,6 +124,7 @@ def test_intervals_of_few_rows_cover(kind, m, d, size):
     assert 0.86 - slack < np.mean(covered) < 0.96 + slack / 3
 
 
+@pytest.mark.filterwarnings("ignore:The optimal value found")
 def test_the_largest_evidence_covers_too_little():
     scales = np.full(30, 5.0)
     kernel = ConstantKernel(1.0) * RBF(scales)

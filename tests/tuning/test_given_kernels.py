@@ -105,6 +105,7 @@ def test_there_are_two_dozen():
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:The optimal value found")
 def test_evidence_beside_scikit_learn(size):
     for seed in range(size(1, 2)):
         X, y = rows(seed, size(120, 300))

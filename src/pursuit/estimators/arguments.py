@@ -145,10 +145,12 @@ class Evidence:
     Parameters
     ----------
     restarts : int, default 0
-        Number of further runs of the optimiser, from random points within the bounds.
+        Number of further runs of the optimiser. Each starts at hyper-parameters whose logarithms
+        are drawn uniformly between their bounds, as in scikit-learn.
     rows : int, default 2000
         Number of random rows on which the exact evidence is maximised. Its cost grows with the
-        cube of this number.
+        cube of this number. If there are no more, nothing is drawn, and no seed changes what is
+        learned without restarts.
 
     Examples
     --------

@@ -526,6 +526,8 @@ class IntervalModel(ConformalModel):
         targets = validate_targets(y, gaps=True, any_size=True)
         check_lengths(X, targets)
         centre, spread = self._centre_and_spread(X)
+        if targets.shape == (*centre.shape, 1):
+            targets = targets[:, 0]
         if targets.shape != centre.shape:
             raise ValueError(
                 f"y has shape {targets.shape}, and the model predicts {centre.shape}: pass targets "

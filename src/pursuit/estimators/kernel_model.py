@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pursuit._types import Floats, Indices
@@ -111,6 +112,34 @@ class ScoredRows(ExplainedModel):
         rows = as_table(X) if is_dask(X) else X
         found: float = super().score(rows, computed(y), computed(sample_weight))  # type: ignore[misc]
         return found
+
+
+def _has_probabilities(model: Any) -> bool:
+    return hasattr(model, "predict_proba")
+
+
+class LoggedProbabilities:
+    """Logarithms of the probabilities of a classifier that has them."""
+
+    predict_proba: Callable[..., Any]
+
+    @available_if(_has_probabilities)
+    @in_precision_of_rows
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Logarithms of :meth:`predict_proba`; -inf for a probability of 0.
+
+        Parameters
+        ----------
+        X : items of n_rows rows
+            As in :meth:`predict_proba`.
+
+        Returns
+        -------
+        log_probabilities : array of shape (n_rows, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            logarithms: Floats = np.log(in_double(self.predict_proba)(X))
+        return logarithms
 
 
 _JOINT_ROWS = 2_000

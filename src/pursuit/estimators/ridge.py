@@ -124,7 +124,9 @@ class SparseKernelRidge(
         ``"subspace"`` (Algorithm 4): each step adds the row whose span is best, O(m²) memory.
     refit : bool, default False
         Whether ``"greedy"`` and ``"kappa"`` move to the best function in the span of the rows
-        chosen after every step, in O(m n_basis) memory. The others always do.
+        chosen after every step, in O(m n_basis) memory. The others always do. Without it they
+        approach the minimum by about 1/steps, and take one output only. With it, and with all rows
+        in the basis, the model is that of `KernelRidge`.
     n_basis : int, default 100
         Largest number of basis functions; rows taken again are not counted again.
         ``path_.stop_reason`` says why the choice ended with fewer.
@@ -292,7 +294,8 @@ class SparseKernelRidge(
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets; several outputs need a method that refits. NaN in some of them is a target
+            Targets; several outputs need a method that refits. Predictions of a method that refits
+            have the shape of y. NaN in some of them is a target
             that was not observed: each output is fitted to the rows that have it.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors. A row of weight 0 is absent.

@@ -140,7 +140,8 @@ class NeighborSearch:
         unseen = not (distances or sort)
 
         def search(query: _Query, lower: Floats, upper: Floats) -> tuple[Indices, Floats]:
-            indices = np.flatnonzero(lower <= query.reach(radius**2))
+            # Rows that are excluded have infinite bounds, which are within an infinite radius.
+            indices = np.flatnonzero((lower <= query.reach(radius**2)) & (lower < np.inf))
             squared = np.full(len(indices), np.nan)
             doubtful = upper[indices] > radius if unseen else np.ones(len(indices), bool)
             squared[doubtful] = query.squared_distances(indices[doubtful])

@@ -35,6 +35,7 @@ from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
 from pursuit.tuning.few_rows import are_few, learn_few
 from pursuit.tuning.growth import grow_additive
 from pursuit.tuning.learning import (
+    AtBound,
     Learned,
     LearningReport,
     NoiseRange,
@@ -64,6 +65,7 @@ __all__ = [
     "LOSS_IS_NOTHING",
     "NOISE_FLOOR",
     "NO_REPLICATES",
+    "AtBound",
     "Calibration",
     "Confidence",
     "Evidence",

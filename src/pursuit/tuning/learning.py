@@ -36,6 +36,7 @@ _BRIEF_STEPS, _BEAM = 4, 3  # Steps from every period tried; how many of them ar
 _ENOUGH = 1e-5  # Relative decrease, and largest slope, at which L-BFGS stops.
 _GIVEN_ENOUGH, _AGAIN_ENOUGH = 1e-8, 1e-6  # For a given kernel: it may rise slowly for long.
 _AT_BOUND = 1e-3  # Distance in the logarithm that counts as on the bound.
+_UNBOUNDED = 3.0  # Restarts draw θ without a bound within this distance of the first start.
 _NOTHING = 0.1  # Evidence per row above noise below which single features are tried.
 _PROBED = "matern52"  # The family by which starts are judged.
 _PROBES, _PROBE_WIDTHS, _LONG = 20, (0.3, 1.0), 10.0
@@ -360,9 +361,10 @@ def maximise(
     """L-BFGS on the logarithms of the free hyper-parameters, from the kernel's own values.
 
     The best point seen is kept even if the optimiser fails. ``restarts`` further runs start at
-    random points within the bounds. A run ends after so many ``steps``, or when a step or the slope
-    is at most ``enough`` per row. No step begins once ``late()`` is true. With a ``prior`` its log
-    density is part of the evidence.
+    points drawn uniformly between the bounds of θ, as scikit-learn draws them; where there is no
+    bound, within _UNBOUNDED of the first start. A run ends after so many ``steps``, or when a step
+    or the slope is at most ``enough`` per row. No step begins once ``late()`` is true. With a
+    ``prior`` its log density is part of the evidence.
     """
     start_time = time.perf_counter()
     kernel = clone(kernel)
@@ -397,8 +399,9 @@ def maximise(
 
     starts = [np.append(kernel.theta, np.log(noise.start))]
     if restarts and rng is not None:
-        wide = np.clip(lower, starts[0] - 3.0, None), np.clip(upper, None, starts[0] + 3.0)
-        starts += [rng.uniform(*wide) for _ in range(restarts)]
+        low = np.where(np.isfinite(lower), lower, starts[0] - _UNBOUNDED)
+        high = np.where(np.isfinite(upper), upper, starts[0] + _UNBOUNDED)
+        starts += [rng.uniform(low, high) for _ in range(restarts)]
     for start in starts:
         if best.evaluations and late():
             break
@@ -472,26 +475,71 @@ class _Best:
     evaluations: int = 0
 
 
-def at_bounds(kernel: Any) -> list[str]:
-    """Names of free hyper-parameters that ended on a bound."""
+@dataclass(frozen=True)
+class AtBound:
+    """A free hyper-parameter that ended on a bound.
+
+    Attributes
+    ----------
+    parameter : str
+        Its name, as in ``kernel.get_params()``.
+    dimension : int
+        Which of its elements.
+    upper : bool
+        Whether the bound is the upper one.
+    bound : float, optional
+        The bound; None where θ is not a logarithm, and the number says nothing to a user.
+    single : bool
+        Whether it has one element only.
+    """
+
+    parameter: str
+    dimension: int
+    upper: bool
+    bound: float | None
+    single: bool = True
+
+    @property
+    def side(self) -> str:
+        """The bound in a word."""
+        return "upper" if self.upper else "lower"
+
+    @property
+    def note(self) -> str:
+        """A line of the report."""
+        label = self.parameter if self.single else f"{self.parameter}[{self.dimension}]"
+        number = "" if self.bound is None else f" {self.bound:.3g}"
+        return f"{label} at its {self.side} bound{number}"
+
+    @property
+    def warning(self) -> str:
+        """The same as scikit-learn's regressor warns of it."""
+        number = "" if self.bound is None else f" {self.bound}"
+        change = "Increasing" if self.upper else "Decreasing"
+        return (
+            f"The optimal value found for dimension {self.dimension} of parameter {self.parameter} "
+            f"is close to the specified {self.side} bound{number}. {change} the bound and calling "
+            "fit again may find a better value."
+        )
+
+
+def at_bounds(kernel: Any) -> list[AtBound]:
+    """The free hyper-parameters that ended on a bound."""
     free = [parameter for parameter in kernel.hyperparameters if not parameter.fixed]
-    labels = [
-        f"{parameter.name}[{element}]" if parameter.n_elements > 1 else parameter.name
-        for parameter in free
-        for element in range(parameter.n_elements)
-    ]
-    # Only θ of numeric hyper-parameters is a logarithm.
-    numeric = [
-        parameter.value_type == "numeric" for parameter in free for _ in range(parameter.n_elements)
-    ]
-    names: list[str] = []
-    ends = zip(labels, numeric, kernel.theta, kernel.bounds, strict=True)
-    for label, is_log, value, (low, high) in ends:
-        if value <= low + _AT_BOUND:
-            names.append(f"{label} at its lower bound" + (f" {np.exp(low):.3g}" if is_log else ""))
-        elif value >= high - _AT_BOUND:
-            names.append(f"{label} at its upper bound" + (f" {np.exp(high):.3g}" if is_log else ""))
-    return names
+    each = [(parameter, e) for parameter in free for e in range(parameter.n_elements)]
+    ends: list[AtBound] = []
+    for (parameter, element), value, (low, high) in zip(
+        each, kernel.theta, kernel.bounds, strict=True
+    ):
+        upper = value >= high - _AT_BOUND
+        if upper or value <= low + _AT_BOUND:
+            # Only θ of numeric hyper-parameters is a logarithm.
+            is_log = parameter.value_type == "numeric"
+            bound = float(np.reshape(parameter.bounds, (-1, 2))[element, int(upper)])
+            single = parameter.n_elements == 1
+            name = parameter.name
+            ends.append(AtBound(name, element, upper, bound if is_log else None, single))
+    return ends
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from pursuit.estimators.components.subspace import (
     choose_subspace,
     continued,
     fixed_points,
+    kernel_ridge_preimages,
     ridge_preimages,
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
@@ -114,7 +115,13 @@ class SparseKernelPCA(
         for a given ``n_basis``, 2 ``n_basis`` + 1000) or in the fresh subsets (59 by default).
     preimage : {"auto", "ridge", "fixed-point"}, default "auto"
         How `inverse_transform` finds rows: by ridge regression on the basis points, or by the fixed
-        point iteration of Gaussian kernels, which starts there. ``"auto"`` iterates where it can.
+        point iteration of Gaussian kernels, which starts there. ``"auto"`` iterates where it can
+        and ``alpha`` is None.
+    alpha : float or None, default None
+        Ridge of a kernel ridge regression from components to basis points, with the kernel of the
+        rows, as in scikit-learn's `KernelPCA`: nearer to the rows where components are many, and
+        for kernels that take vectors of any length. None is a linear map with a ridge of a tenth of
+        the variance.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
@@ -210,6 +217,7 @@ class SparseKernelPCA(
         "center": ["boolean"],
         "search": [StrOptions({"pooled", "fresh", "full"}), Search],
         "preimage": [StrOptions({"auto", "ridge", "fixed-point"})],
+        "alpha": [None, Interval(numbers.Real, 0, None, closed="neither")],
         **KERNEL,
         "max_time": MAX_TIME,
         "checkpoint": CHECKPOINT,
@@ -230,6 +238,7 @@ class SparseKernelPCA(
         center: bool = True,
         search: str | Search = "pooled",
         preimage: str = "auto",
+        alpha: float | None = None,
         gamma: float | None = None,
         coef0: float | None = None,
         degree: float | None = None,
@@ -247,6 +256,7 @@ class SparseKernelPCA(
         self.center = center
         self.search = search
         self.preimage = preimage
+        self.alpha = alpha
         self.gamma = gamma
         self.coef0 = coef0
         self.degree = degree
@@ -406,8 +416,13 @@ class SparseKernelPCA(
             raise ValueError(f"X has {scores.shape[1]} components, but the model has {q}.")
         with Workers(self.n_jobs) as workers:
             at_basis = kernel.tile(points, points) @ self.dual_coef_ - self._shift
-            start = ridge_preimages(points, at_basis, self.explained_variance_, scores)
-            if self.preimage == "ridge" or not gaussian:
+            if self.alpha is None:
+                start = ridge_preimages(points, at_basis, self.explained_variance_, scores)
+            else:
+                alpha = float(self.alpha)
+                start = kernel_ridge_preimages(points, at_basis, kernel, alpha, scores)
+            iterates = self.alpha is None or self.preimage == "fixed-point"
+            if self.preimage == "ridge" or not gaussian or not iterates:
                 return start
             pca = self._pca
             V = pca.mean + scores @ pca.directions[:, :q].T

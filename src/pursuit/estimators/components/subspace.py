@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve
 
 from pursuit import limits
 from pursuit._types import Floats
@@ -447,13 +448,33 @@ def ridge_preimages(
     return np.asarray((x - z @ matrix) + scores @ matrix)
 
 
+def kernel_ridge_preimages(
+    points: Floats, point_scores: Floats, kernel: Kernel, alpha: float, scores: Floats
+) -> Floats:
+    """Rows for scores, by kernel ridge regression of the basis points on their scores.
+
+    x(z) = k(z, Z) (k(Z, Z) + αI)⁻¹ X for the basis points X with scores Z, as in scikit-learn's
+    `KernelPCA`: the kernel of the rows is that of the scores, too.
+    """
+    try:
+        K, k = kernel.tile(point_scores, point_scores), kernel.tile(scores, point_scores)
+    except (IndexError, ValueError) as error:
+        raise ValueError(
+            f"alpha={alpha:g} needs a kernel of components as of rows, and this one is for "
+            f"{points.shape[1]} columns: leave alpha out, or use one length scale for all columns."
+        ) from error
+    K[np.diag_indices_from(K)] += alpha
+    return np.asarray(k @ solve(K, points, assume_a="sym"))
+
+
 def fixed_points(
     coefficients: Floats, points: Floats, kernel: Kernel, start: Floats, workers: Workers
 ) -> Floats:
     """Fixed points of x <- Σ_j γ_j k(x, x_j) x_j / Σ_j γ_j k(x, x_j) (Mika et al. 1999).
 
     For a Gaussian kernel of any widths, a maximum of Σ_j γ_j k(x, x_j), the inner product with the
-    point Σ_j γ_j φ(x_j), is one of them. Rows whose denominator vanishes stay where they are.
+    point Σ_j γ_j φ(x_j), is one of them. A row moves as long as this sum is positive and does not
+    fall, so that it ends no farther from the point, in feature space, than it began.
 
     Parameters
     ----------
@@ -478,14 +499,18 @@ def fixed_points(
 
     def iterate(rows: slice) -> None:
         x, gamma = result[rows], coefficients[rows]
+        terms = gamma * columns(x)
+        moving = np.ones(len(x), dtype=bool)
         for _ in range(_PREIMAGE_STEPS):
-            terms = gamma * columns(x)
             total = terms.sum(axis=1)
-            usable = np.abs(total) > 1e-8 * np.abs(terms).sum(axis=1)
-            moved = terms @ points / np.where(usable, total, 1.0)[:, None]
-            moved = np.where(usable[:, None], moved, x)
+            moving &= total > 1e-8 * np.abs(terms).sum(axis=1)
+            moved = terms @ points / np.where(moving, total, 1.0)[:, None]
+            moved = np.where(moving[:, None], moved, x)
+            further = gamma * columns(moved)
+            moving &= further.sum(axis=1) >= total
+            moved = np.where(moving[:, None], moved, x)
             step = float(np.abs(moved - x).max(initial=0.0))
-            x = moved
+            x, terms = moved, np.where(moving[:, None], further, terms)
             if step <= _PREIMAGE_TOLERANCE * scale:
                 break
         result[rows] = x

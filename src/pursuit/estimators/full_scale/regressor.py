@@ -343,7 +343,7 @@ class FullScaleGPRegressor(
         X : array, CSR, data frame, list of items, path or table, of n_rows rows
             Training rows, which are kept: those of a large file as float32.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets.
+            Targets; a single column is one output, and predictions are a vector.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent.
         target : str or list of str, optional

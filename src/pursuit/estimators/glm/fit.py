@@ -159,7 +159,7 @@ def _pilot(
     near = around(problem.losses, start, problem.targets, sample.weights, offset, sample.rows)
     options = _evidence(estimator)
     options = replace(options, rows=min(options.rows, _PILOT_EVIDENCE_ROWS))
-    learned, chooser = _learn(estimator, X, near, run, options)
+    learned, chooser = _learn(estimator, X, near, run, options, pilot=True)
     plan = replace(plan, n_basis=min(plan.n_basis, _PILOT_BASIS))
     plan = timed(plan, run.clock, chooser, moves=False)
     split = RowSplit.none_reserved(sample.n_rows)
@@ -184,14 +184,20 @@ def _evidence(estimator: Any) -> Evidence:
 
 
 def _learn(
-    estimator: Any, X: Any, near: Working, run: FitRun, options: Evidence
+    estimator: Any,
+    X: Any,
+    near: Working,
+    run: FitRun,
+    options: Evidence,
+    *,
+    pilot: bool = False,
 ) -> tuple[LearnedKernel, Problem]:
     """Kernel and noise of a working response, and the least squares that they pose."""
     noise: float | str = "learn"
     if estimator.alpha != "learn":
         noise = float(estimator.alpha) / float(near.curvature.mean())
     learned, kernel = learn_or_keep(
-        estimator, near.sample, X, run.rng, run, noise=noise, options=options
+        estimator, near.sample, X, run.rng, run, noise=noise, options=options, pilot=pilot
     )
     return learned, Problem(
         near.sample, kernel, learned.noise, run.workers, CostMeter(kernel), run.rng

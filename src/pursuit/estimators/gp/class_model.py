@@ -37,7 +37,13 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.intervals import SetModel
-from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision_of_rows, lazily
+from pursuit.estimators.kernel_model import (
+    BasisModel,
+    LoggedProbabilities,
+    ScoredRows,
+    in_precision_of_rows,
+    lazily,
+)
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.features import StoredFunction, exact_certificate
@@ -124,7 +130,7 @@ def _knows_itself(model: Any) -> bool:
     return True
 
 
-class ClassModel(ScoredRows, SetModel, ClassifierMixin):
+class ClassModel(ScoredRows, LoggedProbabilities, SetModel, ClassifierMixin):
     """A classifier with one latent function per class, or a single one for two classes."""
 
     class_weight: Mapping[Any, float] | str | None

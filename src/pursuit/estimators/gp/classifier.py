@@ -102,6 +102,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
     optimizer : {"evidence", None} or Evidence, default "evidence"
         How hyper-parameters are learned: by the exact evidence of a regression on ±1. An
         :class:`Evidence` sets the number of restarts and of rows. None keeps the kernel as it is.
+        Hyper-parameters of a given kernel that end at a bound are told by a `ConvergenceWarning`.
     refine : int, "auto" or False, default "auto"
         Gradient steps that move the chosen points, kept if rows left out gain by them. ``"auto"``
         is 100 when the kernel is learned from more than 2 000 rows, else 0.

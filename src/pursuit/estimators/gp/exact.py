@@ -144,7 +144,8 @@ class ExactGPRegressor(
         most what 512 MB hold. Twice as many landmarks halve the number of iterations.
     optimizer : {"evidence", None} or Evidence, default "evidence"
         How hyper-parameters are learned. An :class:`Evidence` sets the number of restarts and of
-        rows; None keeps the kernel as it is.
+        rows; None keeps the kernel as it is. Hyper-parameters of a given kernel that end at a bound
+        are told by a `ConvergenceWarning`.
     calibration : {None, "conformal"}, default None
         ``"conformal"`` sets a fifth of the rows aside before anything else (at least 100, at most
         2 000, at most half), for intervals that are guaranteed to cover.
@@ -311,8 +312,9 @@ class ExactGPRegressor(
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets. NaN in some of several outputs is a target that was not observed: each output
-            is fitted to the rows that have it, by Cholesky.
+            Targets; a single column is one output, and predictions are a vector. NaN in some of
+            several outputs is a target that was not observed: each output is fitted to the rows
+            that have it, by Cholesky.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent. Kernel
             and noise are learned as if a row of weight w were w equal rows: weights should average
@@ -345,7 +347,7 @@ class ExactGPRegressor(
         Y = targets.reshape(len(targets), -1)
         check_observed(Y, weights)
         self._parts = self._part_columns = ()
-        self._single_output = targets.ndim == 1
+        self._single_output = targets.size == len(targets)
         self._scale = TargetScale.fit(Y, weights, self.normalize_y)
         self.train_indices_ = present = np.flatnonzero(weights > 0)
         self.X_train_ = None if reads_matrix(self) else rows.take(present)

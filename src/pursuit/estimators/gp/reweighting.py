@@ -87,7 +87,7 @@ def first_fit(estimator: Any, sample: Sample, X: Any, run: FitRun) -> tuple[Span
     without it.
     """
     rng = np.random.default_rng([*run.seeds, _STREAM])
-    learned, kernel = learn_or_keep(estimator, sample, X, rng, run, until=_FIRST_SHARE)
+    learned, kernel = learn_or_keep(estimator, sample, X, rng, run, until=_FIRST_SHARE, pilot=True)
     problem = replace(run.problem(kernel, learned.noise), sample=sample, rng=rng)
     search = with_checked_points(estimator, resolve_search(estimator.search, GAUSSIAN_SEARCH))
     size = _FIRST_BASIS if estimator.n_basis == "auto" else min(estimator.n_basis, _FIRST_BASIS)

@@ -160,7 +160,8 @@ class SparseGPRegressor(
     optimizer : {"evidence", None} or Evidence, default "evidence"
         How hyper-parameters are learned: by the exact evidence on 500, then 2 000 rows. An
         :class:`Evidence` sets the number of restarts and of rows. None keeps the kernel as it is
-        (constant x RBF with length scales sd·√d for ``kernel=None``).
+        (constant x RBF with length scales sd·√d for ``kernel=None``). Hyper-parameters of a given
+        kernel that end at a bound are told by a `ConvergenceWarning`.
     refine : int, "auto" or False, default "auto"
         Number of gradient steps that move the chosen points. The moved points are kept if they
         lower the error on rows left out by a thousandth; if the first fifth of the steps, but at
@@ -363,8 +364,9 @@ class SparseGPRegressor(
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets. NaN in some of several outputs is a target that was not observed: each output
-            is fitted to the rows that have it, all of them with one basis, kernel and noise.
+            Targets; a single column is one output, and predictions are a vector. NaN in some of
+            several outputs is a target that was not observed: each output is fitted to the rows
+            that have it, all of them with one basis, kernel and noise.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors: noise variance σ²/w. A row of weight 0 is absent. Kernel
             and noise are learned as if a row of weight w were w equal rows: weights should average

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, WhiteKernel
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
 
@@ -51,6 +53,7 @@ from pursuit.tuning import (
     BATCH_ROWS,
     LOSS_IS_NOTHING,
     NOISE_FLOOR,
+    AtBound,
     Calibration,
     HeldOut,
     Learned,
@@ -203,7 +206,9 @@ def learn(
     """
     if has_gaps(sample.targets):
         _refuse_growth(kernel)
-    rows = rng.permutation(draw_rows(sample.n_rows, options.rows, rng))
+    # Where all rows learn, nothing is drawn: their order is the same whatever the seed.
+    order = rng if sample.n_rows > options.rows else np.random.default_rng(0)
+    rows = order.permutation(draw_rows(sample.n_rows, options.rows, rng))
     data = _evidence(sample, rows, workers)
     power = sample.target_power()
     search: dict[str, Any] = {"restarts": options.restarts, "rng": rng, "late": late}
@@ -329,14 +334,17 @@ def learn_or_keep(
     noise: float | str | None = None,
     options: Evidence | None = None,
     until: float = LEARNING_SHARE,
+    pilot: bool = False,
 ) -> tuple[LearnedKernel, CountingKernel]:
     """Learn, or take as given, the kernel and noise of an estimator; also the kernel compiled.
 
     The estimator has the parameters kernel, noise, optimizer, gamma, coef0, degree and
     kernel_params; ``noise`` and ``options`` of the evidence may be given in place of its own. With
     ``classes`` the targets are ±1, and the noise only serves the choice of a basis. Learning ends
-    when the share ``until`` of the fit's time is over, and the report says so. The counter of the
-    compiled kernel starts at 0: what learning has evaluated is not a cost of the choice.
+    when the share ``until`` of the fit's time is over, and the report says so. Hyper-parameters of
+    a given kernel that end at their bounds are warned of, but not by a ``pilot``, after which they
+    are learned again. The counter of the compiled kernel starts at 0: what learning has evaluated
+    is not a cost of the choice.
     """
     learned: LearnedKernel | None = run.resume("learn")
     if learned is not None:
@@ -347,9 +355,13 @@ def learn_or_keep(
 
     noise = estimator.noise if noise is None else noise
     options = evidence_options(estimator.optimizer) if options is None else options
-    learned, compiled = _learn_or_take(
+    learned, compiled, ends = _learn_or_take(
         estimator, sample, X, rng, run.workers, classes, late, noise, options
     )
+    for end in ends:
+        # Bounds that are no numbers to a user are our own, and widened by nobody.
+        if end.bound is not None and not pilot:
+            warn(end.warning, ConvergenceWarning)
     return run.keep("learn", learned), CountingKernel(compiled.kernel)
 
 
@@ -363,8 +375,11 @@ def _learn_or_take(
     late: Callable[[], bool],
     given_noise: float | str,
     options: Evidence,
-) -> tuple[LearnedKernel, CountingKernel]:
-    """What the evidence says, or what is given; the kernel has counted what this has evaluated."""
+) -> tuple[LearnedKernel, CountingKernel, list[AtBound]]:
+    """What the evidence says, or what is given, and hyper-parameters that ended at their bounds.
+
+    The kernel has counted what this has evaluated.
+    """
     kernel, power = estimator._given_kernel(expand=False), sample.target_power()
     known = estimator._known_columns()
     width = n_features(X)
@@ -385,7 +400,7 @@ def _learn_or_take(
     if kernel is not None and learns and not is_search(kernel):
         estimator._compile(_one_for_all(kernel), X)  # what is wrong is said before it is learned
     family, stages, path, factor = LearningReport().family, [], [], 1.0
-    notes = _idle_warnings(estimator.optimizer, kept)
+    notes, ends = _idle_warnings(estimator.optimizer, kept), []
     if learns:
         learned = learn(
             kernel,
@@ -399,11 +414,14 @@ def _learn_or_take(
             classes=classes,
             late=late,
         )
-        notes = [] if kernel is None or learned.path else _bound_warnings(learned.kernel)
+        if kernel is not None and not learned.path:
+            ends = at_bounds(_at_learned_values(kernel, learned, given))
+        notes = [f"{end.note}: widen its bounds, or fix it if you want that" for end in ends]
+        own_floor = not (classes or given.fixed or _has_white(kernel))
         kernel, noise = learned.kernel, learned.noise
         family, stages, path = learned.family, learned.stages, learned.path
         factor = learned.factor
-        notes += [] if classes or given.fixed else _floor_warnings(noise / factor, given.low, power)
+        notes += _floor_warnings(noise / factor, given.low, power) if own_floor else []
         notes += (
             ["max_time or Ctrl-C ended the learning of kernel and noise early"] if late() else []
         )
@@ -430,7 +448,7 @@ def _learn_or_take(
         few_rows="" if factor == 1.0 else f"variances times {factor:.3g}, learned with weak priors",
     )
     learned_kernel = LearnedKernel(kernel, noise, report, deviations, learns, given.fixed, factor)
-    return learned_kernel, compiled
+    return learned_kernel, compiled, ends
 
 
 def _refuse_named_parameters(estimator: Any) -> None:
@@ -476,15 +494,29 @@ def _keep_noise(
     return learn_noise(sample, kernel, rng=rng, workers=workers, all_rows_up_to=limits.SMALL_ROWS)
 
 
-def _bound_warnings(kernel: Any) -> list[str]:
-    """Notes on hyper-parameters of a given kernel that lie at their bounds.
+def _has_white(kernel: Any) -> bool:
+    """Whether a kernel object has White terms, whose bounds are those of the noise."""
+    return isinstance(kernel, SklearnKernel) and bool(without_white(kernel)[1])
 
-    Not for bounds that nobody set: there a feature of no influence ends, and relevance tells it.
+
+def _at_learned_values(kernel: Any, learned: Learned, noise: NoiseRange) -> Any:
+    """The kernel that was given, at what was learned, so that hyper-parameters have their names.
+
+    A single White term has the learned noise. Where the parameters are others than those that were
+    learned, it is the learned kernel.
     """
-    return [
-        f"{name}: widen its bounds, or fix it if that is what you want"
-        for name in at_bounds(kernel)
+    whole = clone(kernel)
+    names = [
+        one.name for one in whole.hyperparameters if not one.fixed for _ in range(one.n_elements)
     ]
+    white = np.array([name.endswith("noise_level") for name in names], dtype=bool)
+    others = white.sum() > (0 if noise.fixed else 1)
+    if others or (~white).sum() != len(learned.kernel.theta):
+        return learned.kernel
+    theta = np.full(len(names), np.log(learned.noise))
+    theta[~white] = learned.kernel.theta
+    whole.theta = theta
+    return whole
 
 
 def _idle_warnings(optimizer: Any, kept: str) -> list[str]:

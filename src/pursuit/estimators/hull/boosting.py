@@ -37,7 +37,12 @@ from pursuit.estimators.inputs import (
     validate_held,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows, lazily
+from pursuit.estimators.kernel_model import (
+    LoggedProbabilities,
+    ScoredRows,
+    in_precision_of_rows,
+    lazily,
+)
 from pursuit.estimators.saving import SavedModel
 from pursuit.estimators.warning import kept
 from pursuit.greedy import CostMeter, Path, Pursuit
@@ -432,7 +437,9 @@ class OutOfTimeError(Exception):
     """A stage could not be finished, and is not to be recorded."""
 
 
-class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator):
+class HullBoostClassifier(
+    ScoredRows, LoggedProbabilities, ClassifierMixin, SavedModel, BaseEstimator
+):
     """Boosting over the convex hull of weak learners, with a certificate and a margin bound.
 
     Minimises ln mean exp(-A y v(x)), or another loss, over votes v = Σ_j w_j p_j, w ≥ 0, Σw ≤ 1, of
@@ -714,17 +721,20 @@ class HullBoostClassifier(ScoredRows, ClassifierMixin, SavedModel, BaseEstimator
     @property
     def temperature_(self) -> float:
         """The slope of the votes in log-odds."""
+        check_is_fitted(self)
         return self.calibration_.slope
 
     @property
     def learners_(self) -> Any:
         """Weak learners."""
+        check_is_fitted(self)
         learners = [booster.learners for booster in self.boosters_]
         return learners[0] if self._binary else learners
 
     @property
     def learner_weights_(self) -> Any:
         """Their weights."""
+        check_is_fitted(self)
         weights = [booster.weights for booster in self.boosters_]
         return weights[0] if self._binary else weights
 

@@ -607,6 +607,21 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
             interrupt(f"the best {self.n_terms_} components so far")
         return self
 
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Indices:
+        """Grow a mixture, and return the most likely component of each row.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`fit`. Rows of weight 0 have no part in the fit and get a component, too.
+
+        Returns
+        -------
+        component : array of shape (n_rows,)
+        """
+        components: Indices = self.fit(X, y, sample_weight).predict(X)
+        return components
+
     @in_precision_of_rows
     def score_samples(self, X: Any) -> Floats:
         """Log density of each row.

@@ -539,7 +539,7 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, GradientModel, RegressorM
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets.
+            Targets; a single column is one output, and predictions are a vector.
         sample_weight : array of shape (n_rows,), optional
             s, factors of C for the rows. A row of weight 0 is absent.
         target : str or list of str, optional
@@ -557,7 +557,7 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, GradientModel, RegressorM
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
         present = np.flatnonzero(weights > 0)
-        self._single_output = targets.ndim == 1
+        self._single_output = targets.size == len(targets)
         Y = targets.reshape(len(targets), -1)[present]
         shifts = np.median(Y, axis=0)
         spreads = np.abs(Y - shifts).mean(axis=0)

@@ -495,8 +495,7 @@ class GreedyFeatureMap(
     @property
     def T_(self) -> Floats:
         """Coefficients of the projection, one row per training row."""
-        if "normalization_" not in self.__dict__:
-            raise AttributeError("T_ exists after fit only.")
+        check_is_fitted(self, "normalization_")
         if self._features is None and self._projection.T is None:
             raise AttributeError(
                 "T_ is not pickled, nor kept beyond 2**26 numbers: for projection='function' it is "

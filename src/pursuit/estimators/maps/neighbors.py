@@ -123,7 +123,7 @@ class SpanNeighbors(
     n_neighbors : int, default 5
         Number of neighbours that methods return by default.
     radius : float, default 1.0
-        Distance within which methods search by default.
+        Distance within which methods search by default; ``inf`` takes all rows.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional
@@ -190,7 +190,7 @@ class SpanNeighbors(
         "kernel": [str, callable, SklearnKernel],
         "n_components": [Interval(numbers.Integral, 1, None, closed="left")],
         "n_neighbors": [Interval(numbers.Integral, 1, None, closed="left")],
-        "radius": [Interval(numbers.Real, 0, None, closed="left")],
+        "radius": [Interval(numbers.Real, 0, None, closed="both")],
         **KERNEL,
         "max_time": MAX_TIME,
         "checkpoint": CHECKPOINT,
@@ -352,8 +352,8 @@ class SpanNeighbors(
         """
         check_is_fitted(self)
         r = self.radius if radius is None else radius
-        if not isinstance(r, numbers.Real) or not 0 <= float(r) < np.inf:
-            raise ValueError(f"radius must be a finite number, at least 0, got {r!r}.")
+        if not isinstance(r, numbers.Real) or not 0 <= float(r) <= np.inf:
+            raise ValueError(f"radius must be a number, at least 0, got {r!r}.")
         found, cost = self._search(
             X, diagonal, "within", radius=float(r), distances=return_distance, sort=sort_results
         )

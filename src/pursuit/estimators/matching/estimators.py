@@ -42,7 +42,13 @@ from pursuit.estimators.inputs import (
     validate_targets,
     validate_weights,
 )
-from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision_of_rows, lazily
+from pursuit.estimators.kernel_model import (
+    BasisModel,
+    LoggedProbabilities,
+    ScoredRows,
+    in_precision_of_rows,
+    lazily,
+)
 from pursuit.estimators.matching.fit import Judge, MarginJudge, MissJudge, fit_matching
 from pursuit.estimators.matching.search import MatchingModels, MatchingPlan, atoms_of
 from pursuit.estimators.reporting import ReportedModel
@@ -436,7 +442,7 @@ class KernelMatchingPursuitRegressor(
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``. Whatever
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets.
+            Targets; a single column is one output, and predictions are a vector.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors; a row of weight w stands for w equal rows, also in the
             bound. For the bound, weights that add up to less than the number of rows are scaled up
@@ -456,7 +462,7 @@ class KernelMatchingPursuitRegressor(
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
         Y = targets.reshape(len(targets), -1)
-        self._single_output = targets.ndim == 1
+        self._single_output = targets.size == len(targets)
         scale = TargetScale.fit(Y, weights, normalize=True)
         caveats = []
         if self.error_tol == "auto":
@@ -495,7 +501,9 @@ def _is_logistic(model: Any) -> bool:
     return True
 
 
-class KernelMatchingPursuitClassifier(ScoredRows, ClassifierMixin, MatchingPursuitModel):
+class KernelMatchingPursuitClassifier(
+    ScoredRows, LoggedProbabilities, ClassifierMixin, MatchingPursuitModel
+):
     """Classification on a few kernel functions, as many as a generalisation bound advises.
 
     Two classes are one column of targets ±1. More classes are one column per class, that class

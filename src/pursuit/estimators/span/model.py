@@ -606,8 +606,12 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         return X, sample.take(present) if len(present) < rows.n_rows else sample, present
 
     def _targets(self, y: Any) -> Floats:
-        """Checked targets, NaN where one of several outputs was not observed."""
-        return validate_targets(y, gaps=True, any_size=True)
+        """Checked targets, NaN where one of several outputs was not observed.
+
+        A single column is one output, and so are its predictions, as in scikit-learn's regressor.
+        """
+        targets = validate_targets(y, gaps=True, any_size=True)
+        return targets[:, 0] if targets.size == len(targets) and targets.ndim == 2 else targets
 
     def _report_end(self, run: FitRun, present: Indices) -> None:
         """Say what the caller should know of the fit to the rows ``present``."""

@@ -101,7 +101,10 @@ def fit_steps(
         *([] if plan.max_time is None else [Deadline(plan.max_time)]),
     ]
     candidates = None if subset_size is None else FreshSubset(subset_size, problem.rng)
-    pursuit = Pursuit(objective, problem.meter, candidates=candidates, scale=objective.value)
+    # A refit gains more than the step that chose the row, by far where kernel functions overlap: a
+    # step too small to be told from rounding is no reason to stop.
+    scale = 0.0 if refitted else objective.value
+    pursuit = Pursuit(objective, problem.meter, candidates=candidates, scale=scale)
     path = pursuit.run(rules, after_step)
     pool = Pool.of_rows(sample, objective.chosen)
     trace = float(sample.weights @ diagonal)

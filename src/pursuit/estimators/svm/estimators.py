@@ -551,7 +551,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         X : array, CSR, data frame, list of items, path or source, of n_rows rows
             Training rows; the n_rows x n_rows kernel matrix when ``kernel="precomputed"``.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
-            Targets.
+            Targets; a single column is one output, and predictions are a vector.
         sample_weight : array of shape (n_rows,), optional
             Factors of C; a row of weight 0 is absent.
         target : str or list of str, optional
@@ -568,7 +568,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         targets = validate_targets(y)
         check_lengths(X, targets)
         weights = validate_weights(sample_weight, rows.n_rows)
-        self._single_output = targets.ndim == 1
+        self._single_output = targets.size == len(targets)
         Y = targets.reshape(len(targets), -1)
         mean = (weights / weights.sum()) @ Y
         problem = self._problem(Y - mean, weights)
