@@ -124,9 +124,7 @@ def choice(quick: bool, repeat: int) -> list[Figure]:
 
     def choose() -> None:
         with Workers() as workers:
-            objective = QuadraticPursuit(
-                np.diag(H), b, H.__getitem__, capacity=n, workers=workers, look_ahead=True
-            )
+            objective = QuadraticPursuit(np.diag(H), b, H.copy(), capacity=n, workers=workers)
             path = Pursuit(objective, CostMeter(CountingKernel(kernel))).run([MaxSize(n)])
         if len(path) != n:
             raise RuntimeError(f"chose {len(path)} of {n}: {path.stop_reason}")

@@ -491,10 +491,9 @@ def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser
     objective = QuadraticPursuit(
         np.diag(K),
         np.vstack([inside, product.product[order]]),
-        K.__getitem__,
+        K,
         capacity=n,
         workers=workers,
-        look_ahead=True,
         rounding=kernel.rounding,
     )
     pursuit = Pursuit(objective, chooser.meter)
