@@ -404,9 +404,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
 def _choose(plan: SearchPlan, chooser: Problem, run: FitRun) -> Any:
     """The (first) basis, chosen by least squares."""
     tick = run.begin("choose", plan.n_basis)
-    return pooled_search(plan, chooser).run(
-        plan.n_basis, [MaxSize(plan.n_basis), run.interrupted], tick
-    )
+    return pooled_search(plan, chooser).run(plan.n_basis, [run.interrupted], tick)
 
 
 def _move_and_solve(
