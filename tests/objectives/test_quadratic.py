@@ -179,9 +179,9 @@ def one_at_a_time(H, b, n):
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_a_stored_matrix_gives_the_choice_of_one_step_after_the_other(n_outputs, size):
-    """Across several panels of rows and several products of 64 pivots."""
+    """Across several panels of rows and a product of 128 pivots."""
     rng = np.random.default_rng(11)
-    P, n = size(530, 1500), size(200, 300)
+    P, n = size(530, 1500), size(280, 600)
     A = rng.standard_normal((P, 2 * P)) * np.exp(-np.arange(2 * P) / P)
     H, b = A @ A.T + np.eye(P), rng.standard_normal((P, n_outputs))
     with Workers(1) as workers:

@@ -150,6 +150,8 @@ class Choice:
     path: Path
     statistics: GramStatistics | None
     """Statistics of the chosen points on all rows; None unless the search has seen all rows."""
+    ordered: bool = False
+    """Whether the order is that of a pursuit on these statistics from the first point on."""
 
     def renumbered(self, rows: Indices) -> Choice:
         """The choice with row numbers of the sample, of which the search saw only ``rows``."""
@@ -165,7 +167,7 @@ class Choice:
         path = replace(self.path.truncated(n), stop_reason=stop_reason)
         first = np.arange(n)
         known = None if self.statistics is None else self.statistics.restricted(first)
-        return Choice(self.pool.take(first), path, known)
+        return Choice(self.pool.take(first), path, known, self.ordered)
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,8 @@ class PooledSearch:
             taken, room = np.sort(kept.index[kept.index >= 0]), len(self.pool) - len(kept)
             fresh = draw_rows(sample.n_rows, room, problem.rng, exclude=taken)
             pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
-        return Choice(kept, path, known)
+        ordered = known is not None and not n_kept and not self.evidence
+        return Choice(kept, path, known, ordered)
 
     def _screen(
         self, pool: Pool, K: Floats, capacity: int, rules: Sequence[StopRule]
@@ -488,21 +491,10 @@ def refit(
         statistics = problem.statistics(
             pool.items, dtype=dtype, after_block=after_block, enough=lambda _: enough()
         )
-    objective = gram_pursuit(
-        statistics,
-        K.copy(),
-        problem.noise,
-        capacity=len(pool),
-        workers=problem.workers,
-        rounding=problem.kernel.rounding,
-    )
-    pursuit = Pursuit(objective, problem.meter, labels=pool.index)
-    if not reorder:
-        pursuit.take(range(len(pool)))
-    path = pursuit.run([])
-    # Points that the Gram form cannot resolve follow in the order of the search.
-    rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
-    order = np.concatenate([objective.chosen, rest])
+    if choice.ordered and pool is whole:
+        path, order = choice.path, np.arange(len(pool))
+    else:
+        path, order = _in_order(problem, pool, statistics, K, reorder=reorder)
     R, found = reordered(K, R, order), None
     if all_rows is not None:
         found = fit_all_rows(
@@ -524,6 +516,27 @@ def refit(
     gap = choice.path.gap if same else path.gap
     path = replace(path, value=value, gap=gap, stop_reason=stopped)
     return SpanFit(pool, solution, path, final.trace, n_rows, exact)
+
+
+def _in_order(
+    problem: Problem, pool: Pool, statistics: GramStatistics, K: Floats, *, reorder: bool
+) -> tuple[Path, Indices]:
+    """The pool in the order of a pursuit on its statistics, or as it is, and the path of that."""
+    objective = gram_pursuit(
+        statistics,
+        K.copy(),
+        problem.noise,
+        capacity=len(pool),
+        workers=problem.workers,
+        rounding=problem.kernel.rounding,
+    )
+    pursuit = Pursuit(objective, problem.meter, labels=pool.index)
+    if not reorder:
+        pursuit.take(range(len(pool)))
+    path = pursuit.run([])
+    # Points that the Gram form cannot resolve follow in the order of the search.
+    rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
+    return path, np.concatenate([objective.chosen, rest])
 
 
 def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:

@@ -32,7 +32,7 @@ _COLUMN_CHUNK = 1024
 _PANEL_ROWS = 64
 """Rows that are reduced by one product after the first dependent row was met."""
 
-_TRAILING_ROWS = 64
+_TRAILING_ROWS = 128
 """Pivots whose rows are subtracted from a stored matrix by one product. More: a faster product, and
 more rows to subtract from every column until then. Part of the last bits of what is left."""
 
@@ -283,7 +283,7 @@ class PivotedCholesky:
 class _SchurComplement:
     """H - V'V for a symmetric H (P x P) in memory, which it overwrites, while V grows by rows.
 
-    A right-looking factor: after every 64 rows one product subtracts what they explain from all of
+    A right-looking factor: after every 128 rows one product subtracts what they explain from all of
     H, on and above the diagonal panels. A column then needs the rows since. In all n pivots cost
     P²n multiplications, nearly all of them in large products, whichever pivots are taken.
     """
