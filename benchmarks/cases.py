@@ -50,6 +50,7 @@ from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.noise_cases import outliers, varying_noise
 from benchmarks.ridge_cases import kappa
+from benchmarks.small_fit_cases import small_fits
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
 from benchmarks.startup_cases import startup
 from benchmarks.svm_cases import (
@@ -268,6 +269,7 @@ CASES: dict[str, Case] = {
     "choice": choice,
     "kin40k-nystroem": kin40k_nystroem,
     "protein-nystroem": protein_nystroem,
+    "small-fits": small_fits,
     "certify": certify,
     "memory": memory,
     "scaling": scaling,

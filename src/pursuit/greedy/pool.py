@@ -180,7 +180,7 @@ class PooledSearch:
     ``evidence``, candidates are chosen by the sparse evidence instead of the posterior.
 
     A ``screened`` search looks at the pool twice. First its own rows choose, an eighth more points
-    than are asked for: their statistics K²  come from the pool's kernel matrix. The sketch then
+    than are asked for: their statistics are KWK, from the pool's kernel matrix. The sketch then
     chooses among those only, so that it may hold many more rows for the same work.
     """
 
@@ -219,6 +219,7 @@ class PooledSearch:
                     path = replace(path.truncated(len(first)), stop_reason=path.stop_reason)
                     return Choice(pool.take(first), path, None)
                 pool, n_kept = pool.take(chosen), int(np.count_nonzero(chosen < n_kept))
+                start = problem.meter.seconds
                 K = kernel_matrix(problem.kernel, pool.items, problem.workers)
             seen = sample if sees_all else self._sketch()
             # Always float64 tiles: in Gram form the choice squares the condition number.
