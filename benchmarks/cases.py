@@ -51,6 +51,7 @@ from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.noise_cases import outliers, varying_noise
 from benchmarks.profile_cases import profile
 from benchmarks.ridge_cases import kappa
+from benchmarks.small_fit_cases import small_fits
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
 from benchmarks.startup_cases import startup
 from benchmarks.svm_cases import (
@@ -125,9 +126,7 @@ def choice(quick: bool, repeat: int) -> list[Figure]:
 
     def choose() -> None:
         with Workers() as workers:
-            objective = QuadraticPursuit(
-                np.diag(H), b, H.__getitem__, capacity=n, workers=workers, look_ahead=True
-            )
+            objective = QuadraticPursuit(np.diag(H), b, H.copy(), capacity=n, workers=workers)
             path = Pursuit(objective, CostMeter(CountingKernel(kernel))).run([MaxSize(n)])
         if len(path) != n:
             raise RuntimeError(f"chose {len(path)} of {n}: {path.stop_reason}")
@@ -272,6 +271,7 @@ CASES: dict[str, Case] = {
     "choice": choice,
     "kin40k-nystroem": kin40k_nystroem,
     "protein-nystroem": protein_nystroem,
+    "small-fits": small_fits,
     "certify": certify,
     "memory": memory,
     "scaling": scaling,

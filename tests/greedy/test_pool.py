@@ -19,6 +19,7 @@ from pursuit.greedy import (
     Problem,
     catch_interrupt,
     kernel_matrix,
+    refit,
 )
 from pursuit.greedy import pool as pool_module
 from pursuit.greedy.pool import spanning
@@ -277,6 +278,97 @@ def test_threads_do_not_change_a_bit(n_jobs, size):
             )
     np.testing.assert_array_equal(found[0].pool.index, found[1].pool.index)
     np.testing.assert_array_equal(found[0].path.value, found[1].path.value)
+
+
+# Pools whose own rows choose first
+
+
+def large_task():
+    return make_task(np.random.default_rng(3), 60, n_outputs=2, weighted=True, parameter=0.6)
+
+
+def screened(problem, index, n, rules=(), **options):
+    pool = Pool.of_rows(problem.sample, np.array(index, dtype=np.intp))
+    return PooledSearch(problem, pool, screened=True, **options).run(n, list(rules))
+
+
+def test_own_rows_choose_an_eighth_more_and_all_rows_choose_among_those(workers):
+    task, pool, n = large_task(), np.random.default_rng(1).permutation(60)[:40], 16
+    choice = screened(task.problem(workers), pool, n)
+    own, noise = np.ix_(pool, pool), task.noise * len(pool) / len(task.X)
+    first, _ = oracles.greedy(task.K[own], task.Y[pool], task.w[pool], noise, n + n // 8)
+    among = pool[first].tolist()
+    order, values = oracles.greedy(task.K, task.Y, task.w, task.noise, n, [among] * n)
+    assert choice.pool.index.tolist() == choice.path.index.tolist() == order
+    np.testing.assert_allclose(choice.path.value, values, rtol=1e-8)
+    assert choice.path.stop_reason == "n_basis"
+
+
+def test_a_sketch_chooses_among_what_own_rows_have_chosen(workers):
+    task, pool, n = large_task(), np.arange(40), 16
+    problem = task.problem(workers, seed=7)
+    choice = screened(problem, pool, n, sketch_rows=50)
+    own, noise = np.ix_(pool, pool), task.noise * len(pool) / len(task.X)
+    among, _ = oracles.greedy(task.K[own], task.Y[pool], task.w[pool], noise, n + n // 8)
+    rows = draw_rows(60, 50, np.random.default_rng(7))
+    objective_rows = np.concatenate([rows, np.setdiff1d(np.arange(60), rows)])
+    K = task.K[np.ix_(objective_rows, objective_rows)]
+    w = task.w[objective_rows].copy()
+    w[50:] = 0.0
+    numbers = {int(row): i for i, row in enumerate(objective_rows)}
+    order, _ = oracles.greedy(
+        K, task.Y[objective_rows], w, task.noise * 50 / 60, n, [[numbers[i] for i in among]] * n
+    )
+    assert sorted(choice.pool.index.tolist()) == sorted(objective_rows[order].tolist())
+    assert choice.statistics is None
+    assert not choice.ordered
+
+
+def test_a_choice_by_all_rows_is_fitted_as_it_is(workers, monkeypatch):
+    task, n = large_task(), 16
+    choice = screened(task.problem(workers), range(40), n)
+    assert choice.ordered
+    statistics = gram_statistics(task.sample, task.kernel, choice.pool.items, workers=workers)
+    np.testing.assert_allclose(choice.statistics.gram, statistics.gram, rtol=1e-12)
+    again = refit(replace(choice, ordered=False), task.problem(workers))
+    monkeypatch.setattr(pool_module, "gram_pursuit", None)
+    fitted = refit(choice, task.problem(workers))
+    assert fitted.pool.index.tolist() == again.pool.index.tolist()
+    np.testing.assert_array_equal(fitted.path.value, again.path.value)
+    np.testing.assert_array_equal(fitted.solution.coefficients(), again.solution.coefficients())
+
+
+def test_kept_points_stay_first_when_own_rows_choose(workers):
+    task, index = large_task(), [50, 5, *range(5), *range(6, 40)]
+    choice = screened(task.problem(workers), index, 16, n_kept=2)
+    assert choice.pool.index[:2].tolist() == [50, 5]
+    assert len(choice.pool) == 16
+    assert not choice.ordered
+
+
+def test_points_that_are_not_rows_are_screened_by_random_rows(workers):
+    task = large_task()
+    points = task.X[:40] + 0.01
+    choice = PooledSearch(task.problem(workers), Pool.of_points(points), screened=True).run(16, [])
+    assert choice.pool.index.tolist() == [-1] * 16
+    assert choice.path.stop_reason == "n_basis"
+
+
+def test_a_small_pool_is_not_screened(task, workers):
+    problem = task.problem(workers)
+    one, other = screened(problem, range(18), 16), search(problem, range(18), 16)
+    assert one.pool.index.tolist() == other.pool.index.tolist()
+
+
+def test_what_own_rows_have_chosen_is_kept_when_it_ends_before(workers):
+    task = large_task()
+
+    def late(pursuit):
+        return "interrupted" if pursuit.size == 17 else None
+
+    choice = screened(task.problem(workers), range(40), 16, [late])
+    assert choice.path.stop_reason == "interrupted"
+    assert len(choice.pool) == len(choice.path) == 16
 
 
 # Points taken before any choice

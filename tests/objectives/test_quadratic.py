@@ -163,6 +163,40 @@ def test_looking_ahead_changes_nothing(n_outputs, size):
     np.testing.assert_allclose(ahead.coefficients(), plain.coefficients(), rtol=1e-6, atol=1e-9)
 
 
+def one_at_a_time(H, b, n):
+    """Picks and values, each pivot eliminated from all of H before the next is scored."""
+    H, g, picks, values = H.copy(), b.copy(), [], []
+    for _ in range(n):
+        gains = 0.5 * (g**2).sum(axis=1) / np.where(np.diag(H) > 1e-9, np.diag(H), np.inf)
+        pick = int(gains.argmax())
+        row = H[pick] / np.sqrt(H[pick, pick])
+        g = g - np.outer(row, g[pick] / row[pick])
+        H = H - np.outer(row, row)
+        picks.append(pick)
+        values.append(gains[pick])
+    return picks, -np.cumsum(values)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_stored_matrix_gives_the_choice_of_one_step_after_the_other(n_outputs, size):
+    """Across several panels of rows and a product of 128 pivots."""
+    rng = np.random.default_rng(11)
+    P, n = size(530, 1500), size(280, 600)
+    A = rng.standard_normal((P, 2 * P)) * np.exp(-np.arange(2 * P) / P)
+    H, b = A @ A.T + np.eye(P), rng.standard_normal((P, n_outputs))
+    with Workers(1) as workers:
+        stored = QuadraticPursuit(np.diag(H), b, H.copy(), capacity=n, workers=workers)
+        path, restart = pursue(stored, n // 2), stored.restarted(2.0 * b)
+        more, again = pursue(stored, n - n // 2), pursue(restart, n - n // 2)
+    picks, values = one_at_a_time(H, b, n)
+    assert [*path.index, *more.index] == picks
+    np.testing.assert_allclose([*path.value, *more.value], values, rtol=1e-9)
+    solution = np.linalg.solve(H[np.ix_(picks, picks)], b[picks])
+    np.testing.assert_allclose(stored.coefficients(), solution, rtol=1e-6, atol=1e-9)
+    assert [*path.index, *again.index] == picks
+    np.testing.assert_allclose(restart.coefficients(), 2.0 * solution, rtol=1e-6, atol=1e-9)
+
+
 def test_looking_ahead_asks_for_columns_together_and_otherwise_for_one():
     rng = np.random.default_rng(7)
     H, b = well_conditioned(rng, 100, 1)
@@ -183,7 +217,8 @@ def test_looking_ahead_asks_for_columns_together_and_otherwise_for_one():
     assert len(asked[True]) < 20
 
 
-def test_threads_do_not_change_a_bit(size):
+@pytest.mark.parametrize("stored", [False, True])
+def test_threads_do_not_change_a_bit(stored, size):
     rng = np.random.default_rng(8)
     P = size(1500, 4000)
     A = rng.standard_normal((P, 60))
@@ -191,7 +226,10 @@ def test_threads_do_not_change_a_bit(size):
     found = []
     for n_jobs in (1, 2, 3):
         with Workers(n_jobs) as workers:
-            objective = quadratic(H, b, workers)
+            columns = H.copy() if stored else H.__getitem__
+            objective = QuadraticPursuit(
+                np.diag(H), b, columns, capacity=80, workers=workers, look_ahead=True
+            )
             path = pursue(objective, 80)
         found.append((path.index, path.value, objective.coefficients()))
     for other in found[1:]:

@@ -39,7 +39,9 @@ class Search:
         Number of candidates in the pool, or in the subset of every step.
     rows : int, "all" or None, default None
         Number of rows in the sketch by which a pooled search chooses. The fit that follows uses
-        all rows.
+        all rows. By default of models of Gaussian processes, machines and generalised linear
+        models, the rows of the pool choose first, an eighth more points than are asked for, and the
+        sketch chooses among those.
     rounds : int or None, default None
         Number of times a pooled search chooses. Each further round keeps the chosen points and
         replaces the rest of the pool.

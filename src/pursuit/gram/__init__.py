@@ -44,7 +44,12 @@ from pursuit.gram.products import (
     sum_along_path,
     summed_terms,
 )
-from pursuit.gram.statistics import GramStatistics, PassCheckpoint, gram_statistics
+from pursuit.gram.statistics import (
+    GramStatistics,
+    PassCheckpoint,
+    gram_statistics,
+    matrix_statistics,
+)
 
 __all__ = [
     "STORED_BYTES",
@@ -83,6 +88,7 @@ __all__ = [
     "kernel_transpose_times",
     "landmark_errors",
     "list_pass",
+    "matrix_statistics",
     "nearest_in_features",
     "nearest_in_space",
     "noisy",

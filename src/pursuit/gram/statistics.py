@@ -155,6 +155,20 @@ def gram_statistics(
     return total
 
 
+def matrix_statistics(
+    matrix: Floats, targets: Floats, weights: Floats, workers: Workers
+) -> GramStatistics:
+    """Statistics of points that are the rows themselves, from their kernel matrix K: G = KWK."""
+    P, roots = len(matrix), np.sqrt(weights)[:, None]
+    gram, cross = np.zeros((P, P)), np.zeros((P, targets.shape[1]))
+    V = matrix if np.all(weights == 1.0) else roots * matrix
+    panels = Workers.slices(P, limits.PANEL)
+    workers.map(partial(_add_panel, V, roots * targets, gram, cross), panels)
+    _mirror(gram)
+    trace, norms = float(weights @ np.diag(matrix)), weights @ (targets * targets)
+    return GramStatistics(gram, cross, norms, trace, float(weights.sum()), P)
+
+
 class _BlockStatistics:
     """The statistics of one block of rows after the other, in buffers that are made once.
 

@@ -14,10 +14,10 @@ from scipy.linalg.lapack import dpstrf
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
-from pursuit.gram import GramStatistics, PassCheckpoint, gram_statistics
+from pursuit.gram import GramStatistics, PassCheckpoint, gram_statistics, matrix_statistics
 from pursuit.greedy.all_rows import AllRows, fit_all_rows
 from pursuit.greedy.loop import CostMeter, Path, Pursuit
-from pursuit.greedy.stopping import Deadline, StopRule
+from pursuit.greedy.stopping import Deadline, MaxSize, StopRule
 from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import (
     EPS,
@@ -38,6 +38,8 @@ _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
 _EXHAUSTED = ("rank", "no gain")
 """Reasons after which the fit decides whether the rows that are left matter, if all may stay."""
+_CUT_SHORT = ("interrupted", "time")
+_SPARE = 8  # Points chosen by rows of the pool beyond n_basis: one in so many. Fewer: less work.
 _LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
 
 
@@ -148,6 +150,8 @@ class Choice:
     path: Path
     statistics: GramStatistics | None
     """Statistics of the chosen points on all rows; None unless the search has seen all rows."""
+    ordered: bool = False
+    """Whether the order is that of a pursuit on these statistics from the first point on."""
 
     def renumbered(self, rows: Indices) -> Choice:
         """The choice with row numbers of the sample, of which the search saw only ``rows``."""
@@ -163,7 +167,7 @@ class Choice:
         path = replace(self.path.truncated(n), stop_reason=stop_reason)
         first = np.arange(n)
         known = None if self.statistics is None else self.statistics.restricted(first)
-        return Choice(self.pool.take(first), path, known)
+        return Choice(self.pool.take(first), path, known, self.ordered)
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,10 @@ class PooledSearch:
     whatever the number of rows. Each further round keeps the chosen points and replaces the rest
     of the pool. The first ``n_kept`` points of the pool are taken before any choice. With
     ``evidence``, candidates are chosen by the sparse evidence instead of the posterior.
+
+    A ``screened`` search looks at the pool twice. First its own rows choose, an eighth more points
+    than are asked for: their statistics are KWK, from the pool's kernel matrix. The sketch then
+    chooses among those only, so that it may hold many more rows for the same work.
     """
 
     problem: Problem
@@ -183,6 +191,7 @@ class PooledSearch:
     n_kept: int = 0
     evidence: bool = False
     max_time: float | None = None
+    screened: bool = False
 
     def run(
         self,
@@ -190,41 +199,70 @@ class PooledSearch:
         rules: Sequence[StopRule],
         after_step: Callable[[int], None] | None = None,
     ) -> Choice:
-        """Choose by the rules, round after round; ``after_step`` is called in the last round."""
+        """Choose up to ``capacity`` points, round after round, unless a rule ends it before.
+
+        ``after_step`` is called in the last round.
+        """
         problem, sample, pool = self.problem, self.problem.sample, self.pool
         sees_all = self.sketch_rows is None or self.sketch_rows >= sample.n_rows
         for rounds_left in reversed(range(self.rounds)):
-            seen, start = sample if sees_all else self._sketch(), problem.meter.seconds
+            start, n_kept = problem.meter.seconds, self.n_kept
             K = kernel_matrix(problem.kernel, pool.items, problem.workers)
-            if len(pool) > max(capacity, limits.SMALL_ROWS // 2) and not self.n_kept:
+            if len(pool) > max(capacity, limits.SMALL_ROWS // 2) and not n_kept:
                 apart = spanning(K, problem.kernel, capacity)
-                pool, K = pool.take(apart), K[np.ix_(apart, apart)]
+                if len(apart) < len(pool):
+                    pool, K = pool.take(apart), K[np.ix_(apart, apart)]
+            if self.screened and len(pool) > capacity + capacity // _SPARE:
+                path, chosen = self._screen(pool, K, capacity + capacity // _SPARE, rules)
+                if path.stop_reason in _CUT_SHORT:
+                    first = chosen[:capacity]
+                    path = replace(path.truncated(len(first)), stop_reason=path.stop_reason)
+                    return Choice(pool.take(first), path, None)
+                pool, n_kept = pool.take(chosen), int(np.count_nonzero(chosen < n_kept))
+                start = problem.meter.seconds
+                K = kernel_matrix(problem.kernel, pool.items, problem.workers)
+            seen = sample if sees_all else self._sketch()
             # Always float64 tiles: in Gram form the choice squares the condition number.
             statistics = problem.statistics(pool.items, seen)
             each_step = None if rounds_left else after_step
             ends = [*rules, *self._deadline(start, seen.n_rows * len(pool) ** 2)]
             path, chosen = self._pursue(
-                pool, statistics, K, self.n_kept, seen.n_rows, capacity, ends, each_step
+                pool, statistics, K, n_kept, seen.n_rows, capacity, ends, each_step
             )
             known = statistics.restricted(chosen) if sees_all else None
-            for _ in range(_DEEPENINGS):
-                if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
-                    break
-                deeper = self._deepen(pool, chosen, seen, capacity, ends, each_step)
-                if deeper is None:
-                    break
+            deeper = self._deepened(path, pool, chosen, seen, capacity, ends, each_step)
+            if deeper is not None:
                 # The Gram form has no digits left for these points: the refit starts from its own.
                 known = None
                 path, chosen = deeper
             if not rounds_left and path.stop_reason in _EXHAUSTED and len(pool) <= capacity:
                 path, chosen, known = self._with_all_rows(path, chosen, known, pool)
             kept = pool.take(chosen)
-            if not rounds_left or path.stop_reason in ("interrupted", "time"):
+            if not rounds_left or path.stop_reason in _CUT_SHORT:
                 break
-            taken, room = np.sort(kept.index[kept.index >= 0]), len(pool) - len(kept)
+            taken, room = np.sort(kept.index[kept.index >= 0]), len(self.pool) - len(kept)
             fresh = draw_rows(sample.n_rows, room, problem.rng, exclude=taken)
             pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
-        return Choice(kept, path, known)
+        ordered = known is not None and not n_kept and not self.evidence
+        return Choice(kept, path, known, ordered)
+
+    def _screen(
+        self, pool: Pool, K: Floats, capacity: int, rules: Sequence[StopRule]
+    ) -> tuple[Path, Indices]:
+        """Choose by the rows that the pool consists of, or by as many others; overwrites K."""
+        problem, start = self.problem, self.problem.meter.seconds
+        if pool.index.min() >= 0:
+            seen = problem.sample.take(pool.index)
+            statistics = matrix_statistics(K, seen.targets, seen.weights, problem.workers)
+        else:
+            rows = draw_rows(problem.sample.n_rows, len(pool), problem.rng)
+            seen = problem.sample.take(rows)
+            statistics = problem.statistics(pool.items, seen)
+        ends = [*rules, *self._deadline(start, seen.n_rows * len(pool) ** 2)]
+        path, chosen = self._pursue(
+            pool, statistics, K, self.n_kept, seen.n_rows, capacity, ends, None
+        )
+        return self._deepened(path, pool, chosen, seen, capacity, ends, None) or (path, chosen)
 
     def _with_all_rows(
         self, path: Path, chosen: Indices, known: GramStatistics | None, pool: Pool
@@ -249,6 +287,27 @@ class PooledSearch:
         # Steps are cheap beside the statistics: even if those took all the time, some follow.
         end = max(self.max_time, now + _LEAST_SHARE * (now - start))
         return [Deadline(end, lambda n: cost * n_rows * n**2)]
+
+    def _deepened(
+        self,
+        path: Path,
+        pool: Pool,
+        chosen: Indices,
+        seen: Sample,
+        capacity: int,
+        rules: Sequence[StopRule],
+        after_step: Callable[[int], None] | None,
+    ) -> tuple[Path, Indices] | None:
+        """The choice continued while it ends for want of digits; None where it is as it was."""
+        found = None
+        for _ in range(_DEEPENINGS):
+            if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
+                break
+            deeper = self._deepen(pool, chosen, seen, capacity, rules, after_step)
+            if deeper is None:
+                break
+            found = path, chosen = deeper
+        return found
 
     def _pursue(
         self,
@@ -280,7 +339,7 @@ class PooledSearch:
             scale=0.5 * float(statistics.target_norms.sum()),
         )
         pursuit.take(range(n_kept))
-        return pursuit.run(rules, after_step), objective.chosen
+        return pursuit.run([MaxSize(capacity), *rules], after_step), objective.chosen
 
     def _deepen(
         self,
@@ -433,21 +492,10 @@ def refit(
         statistics = problem.statistics(
             pool.items, dtype=dtype, after_block=after_block, enough=lambda _: enough()
         )
-    objective = gram_pursuit(
-        statistics,
-        K.copy(),
-        problem.noise,
-        capacity=len(pool),
-        workers=problem.workers,
-        rounding=problem.kernel.rounding,
-    )
-    pursuit = Pursuit(objective, problem.meter, labels=pool.index)
-    if not reorder:
-        pursuit.take(range(len(pool)))
-    path = pursuit.run([])
-    # Points that the Gram form cannot resolve follow in the order of the search.
-    rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
-    order = np.concatenate([objective.chosen, rest])
+    if choice.ordered and pool is whole:
+        path, order = choice.path, np.arange(len(pool))
+    else:
+        path, order = _in_order(problem, pool, statistics, K, reorder=reorder)
     R, found = reordered(K, R, order), None
     if all_rows is not None:
         found = fit_all_rows(
@@ -469,6 +517,27 @@ def refit(
     gap = choice.path.gap if same else path.gap
     path = replace(path, value=value, gap=gap, stop_reason=stopped)
     return SpanFit(pool, solution, path, final.trace, n_rows, exact)
+
+
+def _in_order(
+    problem: Problem, pool: Pool, statistics: GramStatistics, K: Floats, *, reorder: bool
+) -> tuple[Path, Indices]:
+    """The pool in the order of a pursuit on its statistics, or as it is, and the path of that."""
+    objective = gram_pursuit(
+        statistics,
+        K.copy(),
+        problem.noise,
+        capacity=len(pool),
+        workers=problem.workers,
+        rounding=problem.kernel.rounding,
+    )
+    pursuit = Pursuit(objective, problem.meter, labels=pool.index)
+    if not reorder:
+        pursuit.take(range(len(pool)))
+    path = pursuit.run([])
+    # Points that the Gram form cannot resolve follow in the order of the search.
+    rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
+    return path, np.concatenate([objective.chosen, rest])
 
 
 def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:

@@ -32,6 +32,14 @@ _COLUMN_CHUNK = 1024
 _PANEL_ROWS = 64
 """Rows that are reduced by one product after the first dependent row was met."""
 
+_TRAILING_ROWS = 128
+"""Pivots whose rows are subtracted from a stored matrix by one product. More: a faster product, and
+more rows to subtract from every column until then. Part of the last bits of what is left."""
+
+_TRAILING_PANEL = 256
+"""Rows of a stored matrix per task of that product. Larger: fewer tasks, more entries below the
+diagonal that nobody reads."""
+
 _INVERSE_PANEL = 192
 """Rows and columns per task of an inverse; part of its last bits."""
 
@@ -61,7 +69,8 @@ class PivotedCholesky:
 
     :meth:`reduce` forms H[:, i] - V'V[:, i] for several likely pivots with one matrix product, so
     that a caller who guesses well replaces memory-bound products with a vector by a few large ones;
-    at most ``prepared`` of them are kept. A residual counts as ``trusted`` while it exceeds
+    at most ``prepared`` of them are kept. Where H is ``stored``, all of them are prepared by and by
+    (`_SchurComplement`), and it is overwritten. A residual counts as ``trusted`` while it exceeds
     ``trust`` times its accumulated rounding error, which starts from ``rounding`` times its
     diagonal entry (one number, or one per entry). With ``lazy``, entries of ``diagonal`` that are
     NaN are not known yet: their residuals are NaN until :meth:`reveal` sets them.
@@ -80,6 +89,7 @@ class PivotedCholesky:
         rounding: float | Floats = EPS,
         tolerance: float = 0.0,
         lazy: bool = False,
+        stored: Floats | None = None,
     ) -> None:
         self.diagonal = np.array(diagonal, dtype=np.float64)
         self.residual = self.diagonal.copy()
@@ -105,6 +115,7 @@ class PivotedCholesky:
         self._pivot_in = np.full(prepared, -1, dtype=np.intp)
         self._slot_of = np.full(len(self.diagonal), -1, dtype=np.intp)
         self._next_slot = 0
+        self._complement = None if stored is None else _SchurComplement(stored, workers)
 
     @property
     def rank(self) -> int:
@@ -144,7 +155,9 @@ class PivotedCholesky:
         return row
 
     def is_reduced(self, pivots: Indices) -> NDArray[np.bool_]:
-        """Which of these pivots :meth:`reduce` has prepared."""
+        """Which of these pivots :meth:`reduce` has prepared; all of them where H is stored."""
+        if self._complement is not None:
+            return np.ones(len(pivots), bool)
         return self._slot_of[pivots] >= 0
 
     def reduce(self, pivots: Indices, columns: Floats) -> None:
@@ -167,6 +180,8 @@ class PivotedCholesky:
 
     def reduced_column(self, pivot: int) -> Floats:
         """Column ``pivot`` of H - V'V as it is now; the pivot must have been reduced."""
+        if self._complement is not None:
+            return self._complement.column(pivot, self.rows)
         slot = int(self._slot_of[pivot])
         column: Floats = self._reduced[slot]
         start = int(self._reduced_at[slot])
@@ -247,6 +262,7 @@ class PivotedCholesky:
         other._pivot_in = np.full_like(self._pivot_in, -1)
         other._slot_of = np.full_like(self._slot_of, -1)
         other._next_slot = 0
+        other._complement = None if self._complement is None else self._complement.copied()
         return other
 
     def triangle(self) -> Floats:
@@ -262,6 +278,45 @@ class PivotedCholesky:
             self._store = grown
         row: Floats = self._store[self.rank]
         return row
+
+
+class _SchurComplement:
+    """H - V'V for a symmetric H (P x P) in memory, which it overwrites, while V grows by rows.
+
+    A right-looking factor: after every 128 rows one product subtracts what they explain from all of
+    H, on and above the diagonal panels. A column then needs the rows since. In all n pivots cost
+    P²n multiplications, nearly all of them in large products, whichever pivots are taken.
+    """
+
+    def __init__(self, matrix: Floats, workers: Workers) -> None:
+        self._matrix, self._workers, self._n_subtracted = matrix, workers, 0
+
+    def column(self, index: int, rows: Floats) -> Floats:
+        """A column of H - V'V for these rows V, of which the first were passed before."""
+        if len(rows) - self._n_subtracted >= _TRAILING_ROWS:
+            self._subtract(rows[self._n_subtracted :])
+            self._n_subtracted = len(rows)
+        start, recent = index - index % _TRAILING_PANEL, rows[self._n_subtracted :]
+        column = np.empty(len(self._matrix))
+        column[:start], column[start:] = self._matrix[:start, index], self._matrix[index, start:]
+        if len(recent):
+            column -= recent[:, index] @ recent
+        return column
+
+    @single_threaded_blas()
+    def _subtract(self, rows: Floats) -> None:
+        """Subtract rows'rows on and above the diagonal panels."""
+
+        def subtract(panel: slice) -> None:
+            self._matrix[panel, panel.start :] -= rows[:, panel].T @ rows[:, panel.start :]
+
+        self._workers.map(subtract, Workers.slices(len(self._matrix), _TRAILING_PANEL))
+
+    def copied(self) -> _SchurComplement:
+        """A copy that loses its own rows."""
+        other = copy.copy(self)
+        other._matrix = self._matrix.copy()
+        return other
 
 
 class RowCholesky:

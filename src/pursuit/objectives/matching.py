@@ -99,6 +99,7 @@ class BackfitPursuit(PrefitPursuit):
         if self._since >= self._every:
             self.refit()
         else:
+            assert callable(self._columns)
             index = np.array([candidate], dtype=np.intp)
             step = self._known[:, candidate] / self.factor.diagonal[candidate]
             self._known -= np.outer(step, self._columns(index)[0])

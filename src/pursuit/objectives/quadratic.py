@@ -32,15 +32,15 @@ class QuadraticPursuit(FactorObjective):
         diag H, or a function that returns its entries for an index array when first needed.
     linear : array of shape (P, n_outputs)
         b.
-    columns : callable
-        ``columns(index)`` returns the rows of H for an index array.
+    columns : array of shape (P, P) or callable
+        H itself, which is overwritten, or a function that returns its rows for an index array.
     capacity : int
         Largest number of candidates to take; a guess is fine.
     workers : Workers
         Threads.
     look_ahead : bool
-        Whether to ask for the columns of several likely candidates at once. It is faster where a
-        column is looked up, and wasteful where it must be computed.
+        Whether to ask a function for the columns of several likely candidates at once. It is
+        faster where a column is looked up, and wasteful where it must be computed.
     offset : float
         Constant added to the value.
     rounding : float
@@ -54,11 +54,11 @@ class QuadraticPursuit(FactorObjective):
         self,
         diagonal: Floats | Callable[[Indices], Floats],
         linear: Floats,
-        columns: Callable[[Indices], Floats],
+        columns: Floats | Callable[[Indices], Floats],
         *,
         capacity: int,
         workers: Workers,
-        look_ahead: bool,
+        look_ahead: bool = False,
         offset: float = 0.0,
         rounding: float = EPS,
         known_psd: bool = True,
@@ -75,6 +75,7 @@ class QuadraticPursuit(FactorObjective):
             rounding,
             limits.GRAM_PIVOT_TOLERANCE,
             lazy=True,
+            stored=None if callable(columns) else columns,
         )
         self._known_psd = known_psd
         if not known_psd:
@@ -170,6 +171,7 @@ class QuadraticPursuit(FactorObjective):
                 top = np.argpartition(self.score(free), 1 - self._look_ahead)
                 free = free[top[1 - self._look_ahead :]]
             likely = np.concatenate([likely, np.sort(free)])
+        assert callable(self._columns)
         self.factor.reduce(likely, self._columns(likely))
 
 
@@ -189,10 +191,9 @@ def gram_pursuit(
     return QuadraticPursuit(
         np.diag(H),
         statistics.cross,
-        H.__getitem__,
+        H,
         capacity=capacity,
         workers=workers,
-        look_ahead=True,
         offset=0.5 * float(statistics.target_norms.sum()),
         rounding=rounding,
     )

@@ -45,6 +45,9 @@ _CHOSEN_BY, _LEAST_SHARE = 0.6, 0.1
 """Shares of a fit's time: when moves begin, and what the choice has in any case."""
 _GROWTH_BETWEEN_LOOKS = 0.1
 _FIRST_SIZE = 256
+_ALL_INSTEAD = 4
+"""Sketches of more than one part in so many of the rows are not worth a pass of their own: an
+eighth more points on all rows is less work than that pass."""
 
 
 @dataclass(frozen=True)
@@ -197,10 +200,10 @@ def choose_basis(
         after_step = run.begin("choose", size)
         sized = replace(plan, n_basis=size)
         gap = gap_of(sized, chooser)
-        rules = [*gap_rules(sized, gap), MaxSize(size), run.interrupted]
+        rules = [*gap_rules(sized, gap), run.interrupted]
         fitted = None
         if plan.search.kind == "fresh":
-            fitted = _fit_fresh(sized, chooser, rules, after_step)
+            fitted = _fit_fresh(sized, chooser, [MaxSize(size), *rules], after_step)
             choice = Choice(fitted.pool, fitted.path, None)
         else:
             choice = pooled_search(sized, chooser).run(size, rules, after_step)
@@ -263,7 +266,7 @@ def pooled_search(plan: SearchPlan, problem: Problem) -> PooledSearch:
     return PooledSearch(
         problem,
         pool,
-        sketch_rows=_sketch_rows(plan, problem.sample.n_rows, len(pool)),
+        **_looked_at(plan, problem.sample.n_rows, len(pool)),
         rounds=plan.search.rounds or 1,
         evidence=plan.evidence,
         max_time=plan.max_time,
@@ -275,9 +278,9 @@ def choose_again(plan: SearchPlan, problem: Problem, present: Pool, n_kept: int)
     fresh = choose_pool(plan, problem)
     fresh = fresh.take(np.flatnonzero((fresh.index < 0) | ~np.isin(fresh.index, present.index)))
     pool = present + fresh if len(fresh) else present
-    sketch = _sketch_rows(plan, problem.sample.n_rows, len(pool))
-    search = PooledSearch(problem, pool, sketch_rows=sketch, n_kept=n_kept, evidence=plan.evidence)
-    choice = search.run(plan.n_basis, [MaxSize(plan.n_basis)])
+    rows = _looked_at(plan, problem.sample.n_rows, len(pool))
+    search = PooledSearch(problem, pool, **rows, n_kept=n_kept, evidence=plan.evidence)
+    choice = search.run(plan.n_basis, [])
     return refit(choice, problem, dtype=plan.dtype)
 
 
@@ -299,9 +302,9 @@ def choose_more(
     fresh, index = fresh.take(new), index[new]
     # Present points have no number here, candidates are numbered one after the other.
     pool = Pool.of_points(present.items) + Pool(fresh.items, np.arange(len(fresh)))
-    sketch = _sketch_rows(plan, problem.sample.n_rows, len(pool))
-    search = PooledSearch(problem, pool, sketch_rows=sketch, n_kept=len(present))
-    choice = search.run(plan.n_basis, [MaxSize(plan.n_basis), *rules], after_step)
+    rows = _looked_at(plan, problem.sample.n_rows, len(pool))
+    search = PooledSearch(problem, pool, **rows, n_kept=len(present))
+    choice = search.run(plan.n_basis, rules, after_step)
     taken = choice.pool.index[choice.pool.index >= 0]
     return Pool(take_items(fresh.items, taken), index[taken])
 
@@ -333,14 +336,20 @@ def _fresh_size(plan: SearchPlan) -> int:
     return plan.search.pool_size or subset_size()
 
 
-def _sketch_rows(plan: SearchPlan, n_rows: int, pool_size: int) -> int | None:
-    """Number of rows in the sketch; None for all rows."""
+def _looked_at(plan: SearchPlan, n_rows: int, pool_size: int) -> dict[str, Any]:
+    """Which rows a pooled search looks at: the number in its sketch, and whether the pool's first.
+
+    A sketch has two rows per member of the pool. All rows take its place where they are at most
+    ``_ALL_INSTEAD`` as many: the fit then has its statistics from the choice.
+    """
     rows = plan.search.rows
     if plan.search.kind == "full" or rows == "all":
-        return None
-    if rows is None:
-        return None if n_rows <= limits.SMALL_ROWS else 2 * pool_size
-    return int(rows)
+        return {"sketch_rows": None}
+    if rows is not None:
+        return {"sketch_rows": int(rows)}
+    sketch = 2 * pool_size
+    sketch_rows = sketch if n_rows > _ALL_INSTEAD * sketch else None
+    return {"sketch_rows": sketch_rows, "screened": max(limits.SMALL_ROWS, pool_size) < n_rows}
 
 
 class CertifiedGap:

@@ -404,9 +404,7 @@ class LowRankMachine(CallbackSupportMixin, BasisModel, ReportedModel, BaseEstima
 def _choose(plan: SearchPlan, chooser: Problem, run: FitRun) -> Any:
     """The (first) basis, chosen by least squares."""
     tick = run.begin("choose", plan.n_basis)
-    return pooled_search(plan, chooser).run(
-        plan.n_basis, [MaxSize(plan.n_basis), run.interrupted], tick
-    )
+    return pooled_search(plan, chooser).run(plan.n_basis, [run.interrupted], tick)
 
 
 def _move_and_solve(
@@ -491,10 +489,9 @@ def _grow(span: Span, features: SpanFeatures, product: DualPass, n: int, chooser
     objective = QuadraticPursuit(
         np.diag(K),
         np.vstack([inside, product.product[order]]),
-        K.__getitem__,
+        K,
         capacity=n,
         workers=workers,
-        look_ahead=True,
         rounding=kernel.rounding,
     )
     pursuit = Pursuit(objective, chooser.meter)

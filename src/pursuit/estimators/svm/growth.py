@@ -16,7 +16,7 @@ from pursuit.estimators.span.search import SearchPlan, choose_more, pooled_searc
 from pursuit.estimators.svm.moving import Moving, pilot_problem, working_problem
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.spanned import SpannedRows, objective
-from pursuit.greedy import Choice, CostMeter, MaxSize, Pool, Problem
+from pursuit.greedy import Choice, CostMeter, Pool, Problem
 from pursuit.tuning import flat_size, next_gain
 
 FIRST_SIZE = 64
@@ -245,9 +245,7 @@ class GrowingBasis:
         noise = chooser.noise * len(some) / m
         working = replace(chooser, sample=chooser.sample.take(some), noise=noise, ledgers=None)
         plan = replace(self.plan, n_basis=n)
-        choice: Choice = pooled_search(plan, working).run(
-            n, [MaxSize(n), self.run.interrupted], tick
-        )
+        choice: Choice = pooled_search(plan, working).run(n, [self.run.interrupted], tick)
         pool = choice.renumbered(some).pool
         self.run.begin("solve")
         return self._solved(pool, seen, rows, None)
