@@ -186,6 +186,24 @@ def _transpose_times(bound: BoundKernel, items: Any, vectors: Floats) -> Floats:
     return product
 
 
+def residual_products(
+    sample: Sample, kernel: Kernel, points: Any, coefficients: Floats, workers: Workers
+) -> Floats:
+    """K_S'W(y - K_Sβ): shape (n_points, n_outputs)."""
+    task = TileTask(partial(_residual_products, coefficients), (points,), _CHUNK_ROWS)
+    empty = np.zeros_like(coefficients)
+    aligned = sample.targets, sample.weights
+    return sum_pass(sample.rows, kernel, task, workers, *aligned, empty=empty)
+
+
+def _residual_products(
+    coefficients: Floats, bound: BoundKernel, items: Any, y: Floats, w: Floats
+) -> Floats:
+    tile = bound(items)
+    products: Floats = tile.T @ (w[:, None] * (y - tile @ coefficients))
+    return products
+
+
 def cross_statistics(
     sample: Sample, kernel: Kernel, points: Any, queries: Any, workers: Workers
 ) -> Floats:

@@ -13,12 +13,13 @@ from numpy.typing import DTypeLike, NDArray
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram.engine import block_values
-from pursuit.kernels import BoundKernel, Kernel
+from pursuit.kernels import Kernel
 from pursuit.linalg import Workers
 from pursuit.rows import BLOCK_ROWS, Sample, TreeSum, len_items
 
 BUFFER_ROWS = 2048
-"""Rows whose kernel values are held at once; part of the last bits of the sums."""
+"""Rows whose kernel values a thread holds; part of the last bits of the sums. Fewer: more sums of
+P x P matrices. More: fewer tasks than threads, of the four that a block now has."""
 
 
 @dataclass(frozen=True)
@@ -170,9 +171,10 @@ def matrix_statistics(
 
 
 class _BlockStatistics:
-    """The statistics of one block of rows after the other, in buffers that are made once.
+    """The statistics of one block of rows after the other, from parts of `BUFFER_ROWS` rows.
 
-    √w K'K√w of a buffer of rows is added to the upper panels of G, tile by tile, panel by panel.
+    A part is one task of a thread: it fills K√w tile by tile and multiplies it with itself. Parts
+    are added up from the first to the last, so that no bit depends on the number of threads.
     """
 
     def __init__(
@@ -186,51 +188,61 @@ class _BlockStatistics:
     ) -> None:
         self._kernel, self._workers, self._whitener = kernel, workers, whitener
         self._bound = kernel.columns(points, dtype=dtype.type)
-        P = self._bound.n_columns
+        self._dtype, P = dtype, self._bound.n_columns
         self._shapes = (P, P), (P, n_outputs)
-        self._K = np.empty((BUFFER_ROWS, P), dtype=dtype)
-        self._V = self._K if whitener is None else np.empty((BUFFER_ROWS, P))
         self._panels = Workers.slices(P, limits.PANEL)
         self._tile_rows = max(16, min(BUFFER_ROWS, limits.TILE_ENTRIES // max(P, 1)))
+        # Products of parts that wait to be added: one per thread, if memory allows.
+        self._at_once = min(workers.n_threads, max(2, limits.STORED_NUMBERS // max(P * P, 1)))
+        self._buffers: list[list[NDArray[Any]]] = []
 
     def __call__(self, items: Any, y: Floats, w: Floats) -> GramStatistics:
         """The statistics of one block."""
-        gram, cross = (np.zeros(shape) for shape in self._shapes)
-        for rows in Workers.slices(len(w), len(self._K)):
-            n = rows.stop - rows.start
-            K, V, roots = self._K[:n], self._V[:n], np.sqrt(w[rows])[:, None]
-            scale = roots.astype(K.dtype) if np.any(w[rows] != 1.0) else None
-            fill = partial(_fill, self._bound, items[rows], scale, K)
-            self._workers.map(fill, Workers.slices(n, self._tile_rows))
-            if self._whitener is not None:
-                self._workers.map(partial(_whiten, self._whitener, K, V), reversed(self._panels))
-            self._workers.map(partial(_add_panel, V, roots * y[rows], gram, cross), self._panels)
+        part, spans = partial(self._part, items, y, w), Workers.slices(len(w), BUFFER_ROWS)
+        sums = []
+        for some in Workers.slices(len(spans), self._at_once):
+            for own in self._workers.map(part, spans[some]):
+                if sums:
+                    self._add(sums, own)
+                else:
+                    sums = [products.astype(np.float64, copy=False) for products in own]
+        gram, cross = sums or map(np.zeros, self._shapes)
         trace = float(w @ self._kernel.diag(items))
         return GramStatistics(gram, cross, w @ (y * y), trace, float(w.sum()), len(w))
 
+    def _add(self, sums: Sequence[Floats], own: Sequence[NDArray[Any]]) -> None:
+        """Add what a part gives to the sums, on and above the diagonal panels."""
+        (gram, cross), (own_gram, own_cross) = sums, own
+        cross += own_cross
+        for panel in self._panels:
+            gram[panel, panel.start :] += own_gram[panel, panel.start :]
 
-def _fill(
-    bound: BoundKernel, items: Any, scale: NDArray[Any] | None, K: NDArray[Any], rows: slice
-) -> None:
-    """Write a tile of kernel values, times the roots of the weights."""
-    tile = K[rows]
-    bound(items[rows], out=tile)
-    if scale is not None:
-        tile *= scale[rows]
+    def _part(self, items: Any, y: Floats, w: Floats, rows: slice) -> tuple[NDArray[Any], Floats]:
+        """V'WV and V'Wy of some rows; without a whitener V is K."""
+        own = self._buffers.pop() if self._buffers else self._new_buffers()
+        n = rows.stop - rows.start
+        K, V, roots = own[0][:n], own[-1][:n], np.sqrt(w[rows])[:, None]
+        items = items[rows]
+        for tile in Workers.slices(n, self._tile_rows):
+            self._bound(items[tile], out=K[tile])
+        if np.any(w[rows] != 1.0):
+            K *= roots.astype(K.dtype)
+        if self._whitener is not None:
+            for panel in self._panels:
+                whitener = self._whitener[panel, : panel.stop]
+                np.matmul(K[:, : panel.stop], whitener.T, out=V[:, panel])
+        targets, cross = roots * y[rows], np.empty(self._shapes[1])
+        for panel in self._panels:
+            cross[panel] = V[:, panel].T.astype(np.float64, copy=False) @ targets
+        gram = V.T @ V
+        self._buffers.append(own)
+        return gram, cross
 
-
-def _whiten(whitener: Floats, K: NDArray[Any], V: Floats, panel: slice) -> None:
-    """Write a panel of V = KR⁻ᵀ."""
-    np.matmul(K[:, : panel.stop], whitener[panel, : panel.stop].T, out=V[:, panel])
-
-
-def _add_panel(V: NDArray[Any], y: Floats, gram: Floats, cross: Floats, panel: slice) -> None:
-    """Add the products of a panel with y, itself, and all panels to its right."""
-    A = V[:, panel]
-    cross[panel] += A.T.astype(np.float64, copy=False) @ y
-    gram[panel, panel] += A.T @ A
-    if panel.stop < V.shape[1]:
-        gram[panel, panel.stop :] += A.T @ V[:, panel.stop :]
+    def _new_buffers(self) -> list[NDArray[Any]]:
+        """Room for K, and for V if it is another matrix."""
+        shape = BUFFER_ROWS, self._bound.n_columns
+        K = np.empty(shape, dtype=self._dtype)
+        return [K] if self._whitener is None else [K, np.empty(shape)]
 
 
 def _mirror(gram: Floats) -> None:

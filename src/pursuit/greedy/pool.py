@@ -9,12 +9,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy.linalg import solve_triangular
+from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
-from pursuit.gram import GramStatistics, PassCheckpoint, gram_statistics, matrix_statistics
+from pursuit.gram import (
+    GramStatistics,
+    PassCheckpoint,
+    gram_statistics,
+    matrix_statistics,
+    residual_products,
+)
 from pursuit.greedy.all_rows import AllRows, fit_all_rows
 from pursuit.greedy.loop import CostMeter, Path, Pursuit
 from pursuit.greedy.stopping import Deadline, MaxSize, StopRule
@@ -22,6 +28,7 @@ from pursuit.kernels import CountingKernel, Kernel
 from pursuit.linalg import (
     EPS,
     LOST_DIGITS,
+    SINGLE_DIGITS,
     NotPositiveDefiniteError,
     SpanSolution,
     Workers,
@@ -34,6 +41,7 @@ from pursuit.linalg import (
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
 from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, row_groups, take_items
 
+_DOUBLE = np.dtype(np.float64)
 _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
 _EXHAUSTED = ("rank", "no gain")
@@ -41,6 +49,16 @@ _EXHAUSTED = ("rank", "no gain")
 _CUT_SHORT = ("interrupted", "time")
 _SPARE = 8  # Points chosen by rows of the pool beyond n_basis: one in so many. Fewer: less work.
 _LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
+
+_MARGIN = 4.0
+"""Sums over rows are expected to be this many times what the basis shows. Larger: more passes are
+whitened that need not be, and take twice the time; smaller: more passes have to be repeated."""
+
+_REFINEMENTS = 4
+"""Most passes that refine coefficients found from float32 tiles. Each gains as many digits as those
+tiles have left, five or more."""
+
+_REFINED = 1e-9  # Refinement ends at a step of this part of the solution. Less: one pass more.
 
 
 @dataclass(frozen=True)
@@ -470,8 +488,10 @@ def refit(
     Unless ``reorder`` is False, the points are put in the order in which a pursuit on the final
     statistics takes them, so that the first n of them are a good model of size n for every n.
     Dependent points are left out. A pass ends after the first block for which ``enough()`` is
-    true; the fit is then to the rows read so far. If digits were lost and a second pass follows,
-    it may read as many rows as the first one.
+    true; the fit is then to the rows read so far. Whether K_S'WK_S keeps enough digits is decided
+    before the pass; if it was decided wrongly, a second, whitened pass may read as many rows as
+    the first one. Tiles are of type ``dtype`` where their rounding is negligible, else float64;
+    coefficients from float32 tiles are refined.
     """
     pool, statistics = choice.pool, choice.statistics
     K = kernel_matrix(problem.kernel, pool.items, problem.workers)
@@ -487,16 +507,26 @@ def refit(
     if len(kept) < len(pool):
         pool, K = pool.take(kept), K[np.ix_(kept, kept)]
         statistics = statistics.restricted(kept) if statistics is not None else None
-    exact = statistics is not None or np.dtype(dtype) == np.float64
+    whitener, tiles = None, _DOUBLE
     if statistics is None:
+        whitener, tiles = _resolved(problem, pool.items, K, R, np.dtype(dtype))
         statistics = problem.statistics(
-            pool.items, dtype=dtype, after_block=after_block, enough=lambda _: enough()
+            pool.items,
+            dtype=tiles,
+            whitener=whitener,
+            after_block=after_block,
+            enough=lambda _: enough(),
         )
     if choice.ordered and pool is whole:
         path, order = choice.path, np.arange(len(pool))
     else:
-        path, order = _in_order(problem, pool, statistics, K, reorder=reorder)
-    R, found = reordered(K, R, order), None
+        known = statistics if whitener is None else _in_functions(statistics, R)
+        path, order = _in_order(problem, pool, known, K, reorder=reorder)
+    found = None
+    if whitener is None:
+        R, statistics = reordered(K, R, order), statistics.restricted(order)
+    else:
+        R, statistics = _rotated(statistics, R, order)
     if all_rows is not None:
         found = fit_all_rows(
             all_rows, whole.items, whole_K, R, kept[order], problem.kernel, problem.noise
@@ -506,7 +536,9 @@ def refit(
         pool, final = whole.take(order), statistics
     else:
         pool = pool.take(order)
-        solution, final = _solve(problem, pool, R, statistics.restricted(order), dtype, enough)
+        solution, final = _solve(
+            problem, pool, R, statistics, tiles, whitened=whitener is not None, enough=enough
+        )
     path = replace(path.extended(pool.index[len(path) :]), index=pool.index)
     value = solution.values(final.target_norms)
     stopped = "rank" if len(pool) < len(choice.pool) else choice.path.stop_reason
@@ -516,7 +548,7 @@ def refit(
     same = np.array_equal(path.index, choice.path.index)
     gap = choice.path.gap if same else path.gap
     path = replace(path, value=value, gap=gap, stop_reason=stopped)
-    return SpanFit(pool, solution, path, final.trace, n_rows, exact)
+    return SpanFit(pool, solution, path, final.trace, n_rows, tiles == _DOUBLE)
 
 
 def _in_order(
@@ -546,7 +578,54 @@ def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:
     K = kernel_matrix(problem.kernel, points, problem.workers)
     R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
     pool = pool.take(kept)
-    return pool.items, _solve(problem, pool, R, problem.statistics(pool.items))[0]
+    K = K[np.ix_(kept, kept)]
+    whitener, tiles = _resolved(problem, pool.items, K, R)
+    statistics = problem.statistics(pool.items, whitener=whitener)
+    return pool.items, _solve(problem, pool, R, statistics, tiles, whitened=whitener is not None)[0]
+
+
+def _resolved(
+    problem: Problem, points: Any, K: Floats, R: Floats, dtype: np.dtype[Any] = _DOUBLE
+) -> tuple[Floats | None, np.dtype[Any]]:
+    """The whitener of a pass over all rows, None where K_S'WK_S has digits enough; type of tiles.
+
+    Σ_i w_i k(x_i, z)² is not known before the pass. It is taken to be the mean of k(s, z)² over the
+    basis points s, times Σw and a margin. How much more than one rounding float32 values of the
+    kernel are wrong by is measured among the same points.
+    """
+    if not len(K):
+        return None, _DOUBLE
+    noise, largest = problem.noise, float((K**2).mean(axis=0).max())
+    largest *= _MARGIN * float(problem.sample.weights.sum())
+    if dtype != _DOUBLE and gram_rounding(R, largest, noise, dtype) <= SINGLE_DIGITS:
+        error = float(np.abs(problem.kernel.columns(points, dtype)(points) - K).max())
+        roundings = max(1.0, error / (float(np.finfo(dtype).eps) * float(np.abs(K).max())))
+        if roundings * gram_rounding(R, largest, noise, dtype) <= SINGLE_DIGITS:
+            return None, dtype
+    lost = gram_rounding(R, largest, noise) > LOST_DIGITS
+    return (invert_lower(R) if lost else None), _DOUBLE
+
+
+@single_threaded_blas()
+def _in_functions(whitened: GramStatistics, R: Floats) -> GramStatistics:
+    """K_S'WK_S = R V'WV R' and K_S'Wy = R V'Wy, to order the functions by."""
+    gram = R @ whitened.gram @ R.T
+    return replace(whitened, gram=0.5 * (gram + gram.T), cross=R @ whitened.cross)
+
+
+@single_threaded_blas()
+def _rotated(whitened: GramStatistics, R: Floats, order: Indices) -> tuple[Floats, GramStatistics]:
+    """The factor of K_SS in another order, and the statistics of the functions that it whitens.
+
+    With R[order] = L Q', Q orthogonal, L is that factor and V Q are its functions: no digits are
+    lost, however small the pivots.
+    """
+    Q, triangle = qr(R[order].T, check_finite=False)
+    signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
+    Q = Q * signs
+    gram = Q.T @ whitened.gram @ Q
+    statistics = replace(whitened, gram=0.5 * (gram + gram.T), cross=Q.T @ whitened.cross)
+    return np.tril((signs[:, None] * triangle).T), statistics
 
 
 def _solve(
@@ -554,19 +633,46 @@ def _solve(
     pool: Pool,
     R: Floats,
     statistics: GramStatistics,
-    dtype: DTypeLike = np.float64,
+    tiles: np.dtype[Any],
+    *,
+    whitened: bool,
     enough: Callable[[], bool] = lambda: False,
 ) -> tuple[SpanSolution, GramStatistics]:
     """Solve from the pool's statistics, or from a second, whitened pass if digits were lost."""
-    largest = float(np.diag(statistics.gram).max(initial=0.0))
-    if gram_rounding(R, largest, problem.noise, dtype) <= LOST_DIGITS:
-        with contextlib.suppress(ArithmeticError):
-            solution = SpanSolution.from_gram(R, statistics.gram, statistics.cross, problem.noise)
-            return solution, statistics
-    whitener = invert_lower(R)
-    # The first pass may have ended early: this one may read as many rows.
-    least = statistics.n_rows if enough() else 0
-    final = problem.statistics(
-        pool.items, whitener=whitener, enough=lambda done: done >= least and enough()
-    )
-    return SpanSolution.from_whitened(R, final.gram, final.cross, problem.noise), final
+    if not whitened:
+        largest = float(np.diag(statistics.gram).max(initial=0.0))
+        if gram_rounding(R, largest, problem.noise, tiles) <= LOST_DIGITS:
+            with contextlib.suppress(ArithmeticError):
+                solution = SpanSolution.from_gram(
+                    R, statistics.gram, statistics.cross, problem.noise
+                )
+                if tiles != _DOUBLE and statistics.n_rows == problem.sample.n_rows:
+                    solution = _refined(problem, pool, solution)
+                return solution, statistics
+        # The first pass may have ended early: this one may read as many rows.
+        least = statistics.n_rows if enough() else 0
+        statistics = problem.statistics(
+            pool.items,
+            whitener=invert_lower(R),
+            enough=lambda done: done >= least and enough(),
+        )
+    solution = SpanSolution.from_whitened(R, statistics.gram, statistics.cross, problem.noise)
+    return solution, statistics
+
+
+def _refined(problem: Problem, pool: Pool, solution: SpanSolution) -> SpanSolution:
+    """The solution with coefficients that are exact in float64, though its factors are not.
+
+    Each pass gives the gradient K_S'W(y - K_Sβ) - σ²K_SSβ in float64, and the factors at hand the
+    step that it asks for.
+    """
+    sample, norm = problem.sample, np.linalg.norm(solution.z)
+    for _ in range(_REFINEMENTS):
+        slopes = residual_products(
+            sample, problem.kernel, pool.items, solution.coefficients(), problem.workers
+        )
+        problem.meter.passes += 1
+        solution, moved = solution.improved(slopes)
+        if moved <= _REFINED * norm:
+            break
+    return solution

@@ -38,6 +38,7 @@ from pursuit.linalg.low_rank import (
 )
 from pursuit.linalg.span import (
     LOST_DIGITS,
+    SINGLE_DIGITS,
     PredictiveVariance,
     SpanPoints,
     SpanSolution,
@@ -52,6 +53,7 @@ __all__ = [
     "EPS",
     "INDEFINITE",
     "LOST_DIGITS",
+    "SINGLE_DIGITS",
     "CGSolution",
     "CanonicalPairs",
     "ConjugateGradients",

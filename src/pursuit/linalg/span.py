@@ -7,7 +7,7 @@ variance of its predictions, and :class:`StepwiseSolution` a solution built step
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,6 +21,10 @@ from pursuit.linalg.workers import single_threaded_blas
 LOST_DIGITS = 1e-4
 """The share of σ² that rounding may reach before V'WV is summed anew from whitened rows. A smaller
 share takes that second pass more often."""
+
+SINGLE_DIGITS = 1e-5
+"""The same for sums of float32 tiles, which are taken only where less is lost: what rests on the
+sums then has errors of about 1e-6, error bars less. A larger share takes float32 more often."""
 
 _GUARD = 16
 """Power of the missed share with which the prior's variance returns; a higher one returns it later.
@@ -159,6 +163,17 @@ class SpanSolution:
         """The solution without any rows."""
         nothing = np.zeros_like(self.L)
         return SpanSolution.from_whitened(self.R, nothing, np.zeros_like(self.z), self.noise)
+
+    def improved(self, slopes: Floats) -> tuple[SpanSolution, float]:
+        """One step of Newton's method for the true P with these factors, and its size in z.
+
+        ``slopes`` are K_S'W(y - K_Sβ) for the coefficients β of this solution. With the gradient
+        R⁻¹K_S'W(y - K_Sβ) - σ²u, u moves by (LL')⁻¹ and z = L'u by L⁻¹ times it. The change of
+        predictions at the rows is not longer than that of z.
+        """
+        gradient = _solve_lower(self.R, slopes) - self.noise * self.coordinates()
+        step = _solve_lower(self.L, gradient)
+        return replace(self, z=self.z + step), float(np.linalg.norm(step))
 
     def gains(self) -> Floats:
         """½z²: how much each basis function lowers the objective, per output."""
