@@ -185,7 +185,7 @@ class _BlockStatistics:
     def __call__(self, items: Any, y: Floats, w: Floats) -> GramStatistics:
         """The statistics of one block."""
         part, spans = partial(self._part, items, y, w), Workers.slices(len(w), BUFFER_ROWS)
-        sums = []
+        sums: list[Floats] = []
         for some in Workers.slices(len(spans), self._at_once):
             for own in self._workers.map(part, spans[some]):
                 if sums:
