@@ -231,4 +231,4 @@ def test_few_calls_from_the_statistics_to_the_kernel(task, monkeypatch):
     monkeypatch.setattr(StationaryColumns, "__call__", traced)
     with Workers(1) as workers:
         gram_statistics(task.sample, task.kernel, task.X[:6], workers=workers)
-    assert stacks == [["block_values", "__call__", "map", "_fill"]]
+    assert stacks == [["block_values", "__call__", "map", "_part"]]

@@ -154,6 +154,7 @@ class SparseKernelRidge(
         the identical model.
     dtype : {"float64", "float32"}, default "float64"
         Type of the kernel tiles of the pass of ``"random"``; the other methods take float64 only.
+        float32 is used where its rounding is negligible, with refined coefficients, else float64.
     n_jobs : int or None, default None
         Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None

@@ -162,9 +162,13 @@ def matrix_statistics(
     """Statistics of points that are the rows themselves, from their kernel matrix K: G = KWK."""
     P, roots = len(matrix), np.sqrt(weights)[:, None]
     gram, cross = np.zeros((P, P)), np.zeros((P, targets.shape[1]))
-    V = matrix if np.all(weights == 1.0) else roots * matrix
-    panels = Workers.slices(P, limits.PANEL)
-    workers.map(partial(_add_panel, V, roots * targets, gram, cross), panels)
+    V, scaled = matrix if np.all(weights == 1.0) else roots * matrix, roots * targets
+
+    def fill(panel: slice) -> None:
+        gram[panel, panel.start :] = V[:, panel].T @ V[:, panel.start :]
+        cross[panel] = V[:, panel].T @ scaled
+
+    workers.map(fill, Workers.slices(P, limits.PANEL))
     _mirror(gram)
     trace, norms = float(weights @ np.diag(matrix)), weights @ (targets * targets)
     return GramStatistics(gram, cross, norms, trace, float(weights.sum()), P)
@@ -199,7 +203,7 @@ class _BlockStatistics:
     def __call__(self, items: Any, y: Floats, w: Floats) -> GramStatistics:
         """The statistics of one block."""
         part, spans = partial(self._part, items, y, w), Workers.slices(len(w), BUFFER_ROWS)
-        sums = []
+        sums: list[Floats] = []
         for some in Workers.slices(len(spans), self._at_once):
             for own in self._workers.map(part, spans[some]):
                 if sums:

@@ -206,7 +206,9 @@ class SparseGPRegressor(
         After a crash or Ctrl-C, the same call with the same data continues from there and gives the
         identical model. A finished fit is read back from the folder, which may be removed then.
     dtype : {"float64", "float32"}, default "float64"
-        Type of the kernel tiles of the final pass. Choosing and certifying always use float64.
+        Type of the kernel tiles of the final pass. float32 is a wish: it is granted where rounding
+        is negligible beside the noise, as found out before the pass, which is rare with many rows,
+        and coefficients are then refined to float64. Choosing and certifying always use float64.
     n_jobs : int or None, default None
         Number of threads; None uses as many as BLAS would. The result does not depend on it.
     random_state : int, RandomState or None, default None
