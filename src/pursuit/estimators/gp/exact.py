@@ -140,7 +140,7 @@ class ExactGPRegressor(
     max_iter : int, default 1000
         Most iterations.
     preconditioner_size : int or "auto", default "auto"
-        Number of landmarks; 0 for none. ``"auto"`` is 10.5 √n_rows, at most half the rows and at
+        Number of landmarks; 0 for none. ``"auto"`` is 11.5 √n_rows, at most half the rows and at
         most what 512 MB hold. Twice as many landmarks halve the number of iterations.
     optimizer : {"evidence", None} or Evidence, default "evidence"
         How hyper-parameters are learned. An :class:`Evidence` sets the number of restarts and of
@@ -166,7 +166,7 @@ class ExactGPRegressor(
         model.
     dtype : {"float32", "float64"}, default "float32"
         Type of the kernel tiles between two looks at the float64 residual. An iteration in
-        float32 takes a third of the time; where float32 makes no progress, float64 takes over.
+        float32 takes half of the time; where float32 makes no progress, float64 takes over.
         Kernels that are called or precomputed, and values beyond float32, are always float64.
     n_jobs : int or None, default None
         Number of threads; None uses as many as BLAS would. The result does not depend on it.
