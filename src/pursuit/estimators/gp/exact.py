@@ -61,7 +61,6 @@ from pursuit.estimators.inputs import (
     n_rows,
     named_columns,
     positive,
-    prediction_rows,
     reads_matrix,
     refuse_diagonal,
     rows_again,
@@ -77,7 +76,7 @@ from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.gaps import GroupedOutputs, joined_certificate, joined_outputs
 from pursuit.estimators.warning import kept, warn
-from pursuit.gram import RowArithmetic, kernel_times
+from pursuit.gram import RowArithmetic
 from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.kernels import CountingKernel, Extent
 from pursuit.linalg import Workers
@@ -371,6 +370,7 @@ class ExactGPRegressor(
             points = self.train_indices_ if self.X_train_ is None else self.X_train_
             report = with_importance(learned, self, problem, points, v, run)
         self._freeze_parameters()
+        self._keep_bound(kernel)
         self.dual_coef_ = v[:, 0] if self._single_output else v
         iterations, found = self.path_.iterations, self.path_.certificates
         assert iterations is not None
@@ -422,11 +422,8 @@ class ExactGPRegressor(
         check_is_fitted(self)
         if not return_std:
             refuse_diagonal(diagonal, "a mean alone")
-        rows, items = prediction_rows(self, X)
         coefficients = self.dual_coef_.reshape(len(self._weights), -1)
-        with Workers(self.n_jobs) as workers:
-            fitted = kernel_times(rows, self._compiled(items), self._points, coefficients, workers)
-        mean = self._scale.restore(fitted)
+        mean = self._scale.restore(self._expanded(X, coefficients))
         mean = mean[:, 0] if self._single_output else mean
         if not return_std:
             return mean
@@ -676,6 +673,15 @@ class ExactGPRegressor(
         wanted = Accuracy(prior, width, offset, self.max_iter)
         least, most = system.explained(kappa, wanted)
         return np.maximum(prior - 0.5 * (least + most), 0.0)
+
+    def _after_loading(self) -> None:
+        super()._after_loading()
+        if isinstance(getattr(self, "X_train_", None), np.ndarray):
+            self._keep_bound(self._compiled(self.X_train_))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._after_loading()
 
     @property
     def _points(self) -> Any:
