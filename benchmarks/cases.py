@@ -49,6 +49,7 @@ from benchmarks.lp_cases import lp_machine
 from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.noise_cases import outliers, varying_noise
+from benchmarks.predict_cases import predict
 from benchmarks.ridge_cases import kappa
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
 from benchmarks.startup_cases import startup
@@ -268,6 +269,7 @@ CASES: dict[str, Case] = {
     "compare-tables": compare_tables,
     "startup": startup,
     "choice": choice,
+    "predict": predict,
     "kin40k-nystroem": kin40k_nystroem,
     "protein-nystroem": protein_nystroem,
     "certify": certify,
