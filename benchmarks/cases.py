@@ -50,6 +50,7 @@ from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.noise_cases import outliers, varying_noise
 from benchmarks.precision_cases import precision
+from benchmarks.predict_cases import predict
 from benchmarks.profile_cases import profile
 from benchmarks.ridge_cases import kappa
 from benchmarks.small_fit_cases import small_fits
@@ -293,6 +294,7 @@ CASES: dict[str, Case] = {
     "startup": startup,
     "profile": profile,
     "choice": choice,
+    "predict": predict,
     "kin40k-nystroem": kin40k_nystroem,
     "protein-nystroem": protein_nystroem,
     "small-fits": small_fits,

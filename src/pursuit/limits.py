@@ -8,6 +8,10 @@ from __future__ import annotations
 TILE_ENTRIES = 1 << 18
 """Kernel values per tile: larger tiles leave the cache, smaller ones cost more calls."""
 
+PIECE_ENTRIES = 1 << 16
+"""Kernel values that are used at once and never stored: half a megabyte, which stays in the cache
+of a core. Twice as many leave it, half as many cost more calls."""
+
 PANEL = 256
 """Columns per task when features of a span are formed or multiplied; part of their last bits."""
 

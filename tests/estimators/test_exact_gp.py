@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pursuit import ExactGPRegressor, pairwise
 from pursuit.datasets import make_robot_arm
+from pursuit.estimators.gp import exact_system
 
 fixed_gp = partial(ExactGPRegressor, optimizer=None, random_state=0)
 """The kernel is used as given."""
@@ -593,3 +594,32 @@ def test_a_float32_kernel_matrix_is_not_taken_for_indefinite():
             random_state=seed,
         )
         assert model.fit(K, y).path_.stop_reason == "tol"
+
+
+def test_the_preconditioner_in_float32_is_nearly_that_in_float64(monkeypatch):
+    """float32 is taken where noise and pivots allow it, and moves M⁻¹ρ by little there."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 3))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(600)
+    monkeypatch.setattr(exact_system, "_DOUBLE_NUMBERS", 0)
+    types, solutions = [], []
+    plain = exact_system.LowRankPlusDiagonal
+
+    def watched(V, noise, workers, dtype):
+        types.append(np.dtype(dtype))
+        M = plain(V, noise, workers, dtype)
+        solutions.append(M.solve(y[:, None]))
+        return M
+
+    monkeypatch.setattr(exact_system, "LowRankPlusDiagonal", watched)
+    options = {"solver": "cg", "optimizer": None, "preconditioner_size": 60, "random_state": 0}
+    for share in (exact_system._SINGLE_SHARE, 0.0):
+        monkeypatch.setattr(exact_system, "_SINGLE_SHARE", share)
+        model = ExactGPRegressor(RBF(0.5), noise=0.05, **options).fit(X, y)
+        assert model.path_.residual[-1] <= 1e-4
+    assert types == [np.float32, np.float64]
+    np.testing.assert_allclose(*solutions, rtol=0, atol=1e-3 * np.abs(solutions[1]).max())
+    monkeypatch.setattr(exact_system, "_SINGLE_SHARE", 0.02)
+    ExactGPRegressor(RBF(0.5), noise=1e-6, max_iter=5, **options).fit(X, y)
+    ExactGPRegressor(RBF(8.0), noise=0.05, **options).fit(X, y)
+    assert types[2:] == [np.float64, np.float64]

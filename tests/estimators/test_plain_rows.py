@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from pursuit import (
     ExactGPRegressor,
@@ -19,6 +20,7 @@ from pursuit import (
     SparseGPClassifier,
     SparseGPRegressor,
     SparseKernelRidge,
+    limits,
 )
 
 MODELS = {
@@ -30,6 +32,7 @@ MODELS = {
     "svr": LowRankSVR("rbf", gamma=0.7, n_basis=30, random_state=0),
     "one-class": LowRankOneClassSVM("rbf", gamma=0.7, n_basis=30, random_state=0),
     "lp": LPMachineRegressor("rbf", gamma=0.7, random_state=0),
+    "exact": ExactGPRegressor("rbf", gamma=0.7, noise=0.1, random_state=0),
 }
 
 
@@ -64,6 +67,34 @@ def test_error_bars_of_one_row_are_what_they_are_among_many():
             for i in range(5):
                 _, one = model.predict(X[[i]], return_std=True, include_noise=include_noise)
                 np.testing.assert_allclose(one, many[[i]], rtol=1e-10)
+
+
+def test_probabilities_of_one_row_are_what_they_are_among_many():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200, 3))
+    for y in (X[:, 0] > 0, np.digitize(X[:, 0], [-0.5, 0.5])):
+        model = clone(MODELS["gp-classes"]).fit(X, y)
+        many = model.predict_proba(X)
+        one = np.concatenate([model.predict_proba(row[None]) for row in X[:5]])
+        np.testing.assert_allclose(one, many[:5], rtol=0, atol=1e-12)
+        with pytest.raises(ValueError, match="contains NaN"):
+            model.predict_proba(np.full((1, 3), np.nan))
+
+
+def test_threads_begin_where_there_is_work_for_them(fitted, monkeypatch):
+    """Rows up to a tile of kernel values are predicted at once, more of them in blocks."""
+    model, X = fitted
+    whole = values(model, X)
+    monkeypatch.setattr(limits, "TILE_ENTRIES", 50 * len(model._bound.points))
+    assert model._bound_for(X[:50]) is not None
+    assert model._bound_for(X[:51]) is None
+    np.testing.assert_allclose(values(model, X), whole, rtol=0, atol=1e-12 * np.abs(whole).max())
+
+
+def test_a_model_before_its_fit_is_refused(fitted):
+    model, X = fitted
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
+        values(clone(model), X[:1])
 
 
 def test_copies_of_a_model_agree(fitted):

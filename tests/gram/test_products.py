@@ -55,7 +55,10 @@ def tall(size):
 
 def test_a_large_product_against_the_stored_matrix(tall):
     X, kernel, v = tall
-    expected = kernel.tile(X, X) @ v
+    K = kernel.tile(X, X)
+    expected = K @ v
+    many = np.random.default_rng(1).standard_normal((len(X), 12))
+    np.testing.assert_allclose(product(as_rows(X), kernel, many, 2), K @ many, atol=1e-9)
     np.testing.assert_allclose(product(as_rows(X), kernel, v, 2), expected, atol=1e-9)
     np.testing.assert_allclose(times(as_rows(X), kernel, X, v, 2), expected, atol=1e-9)
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import kv
 
-from pursuit.kernels.base import n_items
+from pursuit.kernels.base import CountingKernel, n_items
 from pursuit.kernels.matern import Matern
 from pursuit.kernels.stationary import (
+    PAGE,
     PIECE,
     Gaussian,
     Matern12,
@@ -436,3 +437,46 @@ def test_an_outlier_does_not_spoil_derivatives(family):
     far = np.vstack([A, [[1e5, 0.0]]]), np.vstack([W, np.zeros((1, 4))])
     np.testing.assert_allclose(kernel.theta(far[0], B, far[1]), kernel.theta(A, B, W), rtol=1e-4)
     np.testing.assert_allclose(kernel.points(far[0], B, far[1]), kernel.points(A, B, W), rtol=1e-4)
+
+
+@families
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_pieces_are_the_rows_of_the_block(family, dtype):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((25, 3))
+    for n_columns in (7, PAGE // np.dtype(dtype).itemsize):
+        Z = rng.standard_normal((n_columns, 3))
+        Z[:3] = A[:3]
+        bound = kernel_of(family, length_scale=1.3, variance=0.6).columns(Z, dtype)
+        found = np.vstack([tile.copy() for _, tile in bound.pieces(A, 10)])
+        assert [rows for rows, _ in bound.pieces(A, 10)] == [
+            slice(0, 10),
+            slice(10, 20),
+            slice(20, 25),
+        ]
+        assert found.dtype == dtype
+        few = TOLERANCE[dtype]
+        np.testing.assert_allclose(found, bound(A), atol=few)
+        np.testing.assert_allclose(found[:, :7], naive(family, A, Z[:7], 1.3, 0.6), atol=few)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [sparse.csr_array, lambda X: 1e19 * X, lambda X: X[:, :1], lambda X: X + 1e6],
+    ids=["sparse", "out of range", "line", "cancelled"],
+)
+def test_pieces_of_rows_that_are_not_one_product(place):
+    X = place(np.random.default_rng(1).standard_normal((30, 3)))
+    kernel = kernel_of("matern12" if np.max(X) > 1e9 else "gaussian")
+    for dtype in (np.float64, np.float32):
+        bound = kernel.columns(X[:9], dtype)
+        found = np.vstack([tile.copy() for _, tile in bound.pieces(X, 8)])
+        np.testing.assert_allclose(found, bound(X), atol=TOLERANCE[dtype])
+
+
+def test_pieces_are_counted():
+    kernel = CountingKernel(kernel_of("gaussian"))
+    X = np.random.default_rng(2).standard_normal((30, 3))
+    for _ in kernel.columns(X[:9]).pieces(X, 8):
+        pass
+    assert kernel.entries == 30 * 9

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.estimators.arguments import KERNEL
 from pursuit.estimators.importance import ExplainedModel
@@ -231,12 +232,12 @@ def _called(method: Method, model: Any, args: Any, options: Any, block: Any) -> 
 
 _OF_THE_PROCESS = "_bound", "_frame", "_reserved_rows"
 """Attributes that are made again, or that only what follows in the same fit needs."""
-_PLAIN_ROWS = 64
-"""Up to this many rows of a plain array are predicted without threads or blocks."""
+PLAIN_ROWS = 64
+"""Up to this many rows of a plain array have their error bars at once, without threads."""
 
 
 class BoundBasis:
-    """The kernel of a fitted model and its basis points, bound to each other at the first use."""
+    """The kernel of a fitted model and its points, bound to each other at the first use."""
 
     def __init__(self, kernel: Kernel, points: Any) -> None:
         self.kernel, self.points = kernel, points
@@ -313,6 +314,12 @@ class KernelModel:
 
     _expansion: Callable[[], Expansion]
     """The function that the model evaluates, where it is one."""
+
+    _points: Any
+    """What the compiled kernel is bound to, where the model is an expansion."""
+
+    _bound: BoundBasis | None = None
+    """Set by a fit to numeric rows, so that a few of them are predicted at once."""
 
     def _kernels_used(self) -> list[Any]:
         """The kernels in use after learning."""
@@ -410,6 +417,53 @@ class KernelModel:
         [kernel] = self._compiled_kernels(X)
         return kernel
 
+    def _keep_bound(self, kernel: Kernel) -> None:
+        """Bind the kernel of a fit to the points, once for all predictions of a few rows."""
+        points = self._points
+        numeric = isinstance(points, np.ndarray) and points.ndim == 2
+        numeric = numeric and hasattr(self, "n_features_in_") and len(points) > 0
+        inner = kernel.kernel if isinstance(kernel, CountingKernel) else kernel
+        self._bound = BoundBasis(inner, points) if numeric else None
+
+    @property
+    def _fitted_basis(self) -> BoundBasis | None:
+        """The kernel bound to the basis, where both are those of the last fit."""
+        return self._bound if self._bound and self._bound.points is self._points else None
+
+    def _expanded(self, X: Any, coefficients: Floats) -> Floats:
+        """k(X, points) @ coefficients: shape (n_rows, n_outputs)."""
+        bound = self._bound_for(X)
+        if bound is not None:
+            with single_threaded_blas():
+                values: Floats = bound(X) @ coefficients
+            return values
+        rows, X = prediction_rows(self, X)
+        bound = self._fitted_basis
+        kernel = self._compiled(X) if bound is None else bound.kernel
+        with Workers(self.n_jobs) as workers:
+            return kernel_times(rows, kernel, self._points, coefficients, workers)
+
+    def _bound_for(self, X: Any, most_rows: int = limits.TILE_ENTRIES) -> BoundBasis | None:
+        """The kernel bound to the points, if X is plain and too small for threads to pay.
+
+        Plain is a float64 array of finite numbers that needs no conversion, of the right width.
+        """
+        bound = self._fitted_basis
+        plain = (
+            bound is not None
+            and type(X) is np.ndarray
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and 0 < len(X) <= most_rows
+            and len(X) * len(bound.points) <= limits.TILE_ENTRIES
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+            and not hasattr(self, "categories_")
+            and X.flags.c_contiguous
+            and bool(np.isfinite(X).all())
+        )
+        return bound if plain else None
+
     def _mean_gradient(self, X: Any) -> Floats:
         """Gradients of the expansion in units of y: shape (n_rows, n_features, n_outputs)."""
         check_is_fitted(self)
@@ -458,11 +512,13 @@ class BasisModel(KernelModel):
     basis_indices_: Any
     dual_coef_: Floats
 
-    _bound: BoundBasis | None = None
-    """Set by a fit to numeric rows, so that a few of them are predicted at once."""
-
     def __sklearn_is_fitted__(self) -> bool:
         return "dual_coef_" in vars(self)
+
+    def _check_fitted(self) -> None:
+        """Raise scikit-learn's error before a fit; its own look at tags takes as long as a row."""
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)
 
     @property
     def _points(self) -> Any:
@@ -477,9 +533,7 @@ class BasisModel(KernelModel):
     def _keep_bound_basis(self, kernel: Kernel) -> None:
         """Bind the kernel of a fit to the basis, once for all predictions; freeze parameters."""
         self._freeze_parameters()
-        numeric = isinstance(self.basis_, np.ndarray) and hasattr(self, "n_features_in_")
-        inner = kernel.kernel if isinstance(kernel, CountingKernel) else kernel
-        self._bound = BoundBasis(inner, self.basis_) if numeric and len(self.basis_) else None
+        self._keep_bound(kernel)
 
     def _after_loading(self) -> None:
         basis = getattr(self, "basis_", None)
@@ -490,14 +544,9 @@ class BasisModel(KernelModel):
         super().__setstate__(state)  # type: ignore[misc]
         self._after_loading()
 
-    @property
-    def _fitted_basis(self) -> BoundBasis | None:
-        """The kernel bound to the basis, where both are those of the last fit."""
-        return self._bound if self._bound and self._bound.points is self.basis_ else None
-
     def _values(self, X: Any) -> Floats:
         """The expansion at the rows in units of y, one column per output."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._restored(self._expanded(X, self._coefficient_columns))
 
     @property
@@ -514,29 +563,3 @@ class BasisModel(KernelModel):
     def _as_fitted(self, values: Floats) -> Floats:
         """Values of the outputs as a vector, where the model was fitted to one."""
         return values[..., 0] if self.dual_coef_.ndim == 1 else values
-
-    def _expanded(self, X: Any, coefficients: Floats) -> Floats:
-        """k(X, basis) @ coefficients: shape (n_rows, n_outputs)."""
-        bound = self._fitted_basis
-        if bound is not None and self._is_plain(X):
-            with single_threaded_blas():
-                values: Floats = bound(X) @ coefficients
-            return values
-        rows, X = prediction_rows(self, X)
-        kernel = self._compiled(X) if bound is None else bound.kernel
-        with Workers(self.n_jobs) as workers:
-            return kernel_times(rows, kernel, self._points, coefficients, workers)
-
-    def _is_plain(self, X: Any) -> bool:
-        """Whether X is a small float64 array that needs no conversion, of the right width."""
-        return (
-            type(X) is np.ndarray
-            and X.dtype == np.float64
-            and X.ndim == 2
-            and 0 < len(X) <= _PLAIN_ROWS
-            and X.shape[1] == self.n_features_in_
-            and not hasattr(self, "feature_names_in_")
-            and not hasattr(self, "categories_")
-            and X.flags.c_contiguous
-            and bool(np.isfinite(X).all())
-        )

@@ -8,7 +8,7 @@ CSR. Imports NumPy and SciPy only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
 from threading import Lock
@@ -134,6 +134,16 @@ class BoundKernel(Protocol):
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the dense C-contiguous block k(A, Z), written into `out` when given."""
         ...
+
+    def pieces(self, A: Items, height: int) -> Iterator[tuple[slice, Tile]]:
+        """Yield rows and k(A[rows], Z), `height` rows at a time.
+
+        For those who need one piece after the other and no block: what is done to a piece finds it
+        in the cache. The next piece may overwrite the last one.
+        """
+        for start in range(0, n_items(A), height):
+            rows = slice(start, min(start + height, n_items(A)))
+            yield rows, self(A[rows])
 
 
 class KernelGradient(Protocol):
@@ -356,8 +366,7 @@ class Tiles(BoundKernel):
     def buffer(self, n_rows: int, out: Tile | None) -> Tile:
         """Return `out` after checking that it can hold the tile, or a new array when it is None."""
         shape = n_rows, self.n_columns
-        for counter in self.counters:
-            counter.add(n_rows * self.n_columns)
+        self.count(n_rows)
         if out is None:
             return np.empty(shape, self.dtype)
         if out.shape != shape or out.dtype != self.dtype or not out.flags.c_contiguous:
@@ -366,6 +375,11 @@ class Tiles(BoundKernel):
                 f"got {out.dtype} of shape {out.shape}."
             )
         return out
+
+    def count(self, n_rows: int) -> None:
+        """Count the values of a tile."""
+        for counter in self.counters:
+            counter.add(n_rows * self.n_columns)
 
 
 class CountedTiles(BoundKernel):

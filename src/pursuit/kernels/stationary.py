@@ -41,6 +41,14 @@ PIECE = 1 << 17
 much smaller than a tile of 128 x 2000 gain less from the cache than their calls cost two threads.
 """
 
+PAGE, PADDING = 4096, 16
+"""Rows of a piece that are a multiple of `PAGE` bytes long get `PADDING` columns more: whole pages
+apart, they would share the same lines of the cache, and products take up to twice the time."""
+
+RANGE = 16.0
+"""Squares |x̃|² up to this part of a type's range are safe: |x̃ - z̃|² and the terms that it is the
+sum of are at most four times the larger square."""
+
 CANCELLED = 1e-3
 """Share of N = |x̃|² + |z̃|² below which r² is recomputed from differences.
 
@@ -113,6 +121,11 @@ class Profile(Protocol):
         """True when it rises again: then it is a kernel on a line only, and near is not alike."""
         return False
 
+    @property
+    def clipped(self) -> bool:
+        """Whether u must be within its range, which rounding may leave, also in float32."""
+        return True
+
     def intercept(self, variance: float) -> float:
         """Return the value of u at r = 0."""
         return 0.0
@@ -148,6 +161,7 @@ class Gaussian(Profile):
 
     slope: ClassVar[float] = -0.5
     kinked: ClassVar[bool] = False
+    clipped: ClassVar[bool] = False
 
     def intercept(self, variance: float) -> float:
         """Return log(variance): the factor costs no pass of its own."""
@@ -581,8 +595,7 @@ def out_of_range(placed: Any, dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
     """Return which rows x̃, in float64, have squares beyond the range of a tile of this type."""
     if np.dtype(dtype) == np.float64:
         return np.zeros(placed.shape[0], dtype=bool)
-    # |x̃ - z̃|² and the terms that it is the sum of are at most four times the larger square.
-    return np.asarray(squared_norms(placed) > float(np.finfo(dtype).max) / 16.0)
+    return np.asarray(squared_norms(placed) > float(np.finfo(dtype).max) / RANGE)
 
 
 def entries_of(mask: npt.NDArray[np.bool_]) -> tuple[Indices, Indices]:
@@ -638,6 +651,7 @@ class StationaryColumns(Tiles):
         # decays must not meet infinity.
         largest = float(np.finfo(self.dtype).max)
         self._range = (-largest, self._intercept) if slope < 0 else (self._intercept, largest)
+        self._clipped = kernel.profile.clipped or self.dtype == np.float64
         self._scale = np.broadcast_to(
             np.sqrt(abs(slope)) / kernel.length_scale, (self._n_features,)
         )
@@ -652,19 +666,25 @@ class StationaryColumns(Tiles):
         self._kernel, self._Z = kernel, Z
         placed = self._place(Z)
         self._in_double: StationaryColumns | None = None
+        self._wide: Tile | None = None
+        self._farthest = np.inf if self.dtype == np.float64 else largest / RANGE
         if out_of_range(placed, self.dtype).any():
             self._in_double = StationaryColumns(kernel, Z, np.float64)
             return
         self._along_origin = placed @ self._origin
-        cast = placed.astype(self.dtype, copy=False)
-        self._Z_norms = squared_norms(cast)
+        cast, self._Z_norms = self._cast(placed)
         self._Z_terms = self._sign * self._Z_norms + self._intercept
         self._right = -2.0 * self._sign * cast.T
         if is_sparse(Z):
             self._right = self._right.tocsr().astype(self.dtype, copy=False)
-        else:
-            signs = np.full(self.n_columns, self._sign)
-            self._right = np.vstack([self._right, signs, self._Z_terms]).astype(self.dtype)
+            return
+        padding = PADDING if self.n_columns * self.dtype.itemsize % PAGE == 0 else 0
+        wide = np.zeros((self._n_features + 2, self.n_columns + padding), self.dtype)
+        wide[:-2, : self.n_columns] = self._right
+        wide[-2, : self.n_columns] = self._sign
+        wide[-1, : self.n_columns] = self._Z_terms
+        self._right = wide[:, : self.n_columns]
+        self._wide = None if on_line else wide
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the block k(A, Z)."""
@@ -675,33 +695,81 @@ class StationaryColumns(Tiles):
             out[:] = self._in_double(A)
             return out
         placed = self._place(A)
-        far = out_of_range(placed, self.dtype)
+        cast, norms = self._cast(placed)
+        far = norms > self._farthest
         if far.any():
             A = as_points(A)
             out[~far] = self(A[~far])
             out[far] = StationaryColumns(self._kernel, self._Z, np.float64)(A[far])
             return out
-        cast = placed.astype(self.dtype, copy=False)
-        norms = squared_norms(cast)
-        if is_sparse(cast) or is_sparse(self._right):
+        if self._wide is None or not isinstance(cast, np.ndarray):
             norms = self._write_sparse(placed, cast, norms, out)
         else:
-            left = np.empty((len(cast), self._n_features + 2), self.dtype)
-            left[:, :-2] = cast
-            left[:, -2] = norms
-            left[:, -1] = 1.0
-            np.matmul(left, self._right, out=out)
-        restored = self._profile.kinked or cancels(
-            norms, self._Z_norms, self.dtype, self._steepness
-        )
-        given = as_points(A) if restored else None
+            np.matmul(self._left(cast, norms), self._right, out=out)
+        given = self._spoilt_rows(A, norms)
         for rows in self._pieces(len(out)):
             u = out[rows]
             if given is not None:
                 self._restore(u, given[rows], norms[rows])
-            np.clip(u, *self._range, out=u)
-            self._profile.apply(u, self._variance)
+            self._apply(u)
         return out
+
+    def pieces(self, A: Items, height: int) -> Iterator[tuple[slice, Tile]]:
+        """Yield rows and k(A[rows], Z); all rows are placed at once, tiles share their memory."""
+        placed = self._placed_at_once(A)
+        if self._wide is None or placed is None:
+            yield from super().pieces(A, height)
+            return
+        left, norms = placed
+        self.count(len(left))
+        given = self._spoilt_rows(A, norms)
+        scratch = np.empty((min(height, len(left)), self._wide.shape[1]), self.dtype)
+        for start in range(0, len(left), height):
+            rows = slice(start, min(start + height, len(left)))
+            u = scratch[: rows.stop - start]
+            np.matmul(left[rows], self._wide, out=u)
+            tile = u[:, : self.n_columns]
+            if given is not None:
+                self._restore(tile, given[rows], norms[rows])
+            self._apply(u)
+            yield rows, tile
+
+    def _placed_at_once(self, A: Items) -> tuple[Tile, Vector] | None:
+        """Return [x̃, |x̃|², 1] and |x̃|², or None where u is not one product for all rows."""
+        if self._wide is None:
+            return None
+        cast, norms = self._cast(self._place(A))
+        if not isinstance(cast, np.ndarray) or bool((norms > self._farthest).any()):
+            return None
+        return self._left(cast, norms), norms
+
+    def _cast(self, placed: Any) -> tuple[Any, Vector]:
+        """Return placed rows in the type of the tile, and |x̃|²."""
+        if self.dtype == np.float64:
+            return placed, squared_norms(placed)
+        with np.errstate(over="ignore"):
+            cast = placed.astype(self.dtype)
+        return cast, squared_norms(cast)
+
+    def _left(self, cast: Tile, norms: Vector) -> Tile:
+        """Return [x̃, |x̃|², 1]."""
+        left = np.empty((len(cast), self._n_features + 2), self.dtype)
+        left[:, :-2] = cast
+        left[:, -2] = norms
+        left[:, -1] = 1.0
+        return left
+
+    def _spoilt_rows(self, A: Items, norms: Vector) -> Any:
+        """Return A where cancellation may have spoilt distances to its rows; otherwise None."""
+        kinked = self._profile.kinked
+        restored = kinked or cancels(norms, self._Z_norms, self.dtype, self._steepness)
+        return as_points(A) if restored else None
+
+    def _apply(self, u: Tile) -> None:
+        """Turn u into values, in place."""
+        if self._clipped:
+            np.clip(u, *self._range, out=u)
+        self._profile.apply(u, self._variance)
 
     def _on_line(self, A: Items, line: Vector, out: Tile) -> Tile:
         """Write the block of one feature, in float64 whatever the type of the tile."""

@@ -151,7 +151,8 @@ class LowRankPlusDiagonal:
     workers : Workers
         Threads; their number does not change a bit of the result.
     dtype : float64 or float32
-        The type in which V'D⁻¹V is multiplied; with float32 use :meth:`refined`, not :meth:`solve`.
+        The type in which V'D⁻¹V is multiplied. With float32 :meth:`solve` is M⁻¹ to a few digits,
+        though the same symmetric matrix for every right-hand side; :meth:`refined` is exact.
     """
 
     def __init__(

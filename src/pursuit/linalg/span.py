@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import DTypeLike
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import LinAlgError, solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from pursuit._types import Floats, Indices
 from pursuit.linalg.cholesky import EPS, INDEFINITE, NotPositiveDefiniteError
@@ -51,12 +51,15 @@ def gram_rounding(R: Floats, largest: float, noise: float, dtype: DTypeLike = np
 
 @single_threaded_blas()
 def _solve_lower(L: Floats, rhs: Floats, *, transposed: bool = False) -> Floats:
-    if len(L) == 0:
+    if rhs.size == 0:
         return rhs
-    solution: Floats = solve_triangular(
-        L, rhs, lower=True, trans="T" if transposed else "N", check_finite=False
-    )
-    return solution
+    # As scipy's solve_triangular, whose checks take longer than the solution for one row.
+    by_column = L.flags.f_contiguous
+    how = {"lower": by_column, "trans": transposed == by_column}
+    solution, info = dtrtrs(L if by_column else L.T, rhs, **how)
+    if info != 0:
+        raise LinAlgError(f"singular matrix: the diagonal is 0 at {info - 1}.")
+    return np.asarray(solution)
 
 
 def invert_lower(L: Floats) -> Floats:

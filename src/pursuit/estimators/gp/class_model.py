@@ -38,6 +38,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.intervals import SetModel
 from pursuit.estimators.kernel_model import (
+    PLAIN_ROWS,
     BasisModel,
     LoggedProbabilities,
     ScoredRows,
@@ -50,7 +51,7 @@ from pursuit.estimators.span.features import StoredFunction, exact_certificate
 from pursuit.gram import over_span
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel
-from pursuit.linalg import Workers
+from pursuit.linalg import Workers, single_threaded_blas
 from pursuit.objectives import LogisticRows
 from pursuit.rounding import Rounded, dots
 from pursuit.rows import RowSource, Sample
@@ -249,10 +250,15 @@ class LatentClassModel(ClassModel, BasisModel, ReportedModel, BaseEstimator):
         -------
         probabilities : array of shape (n_rows, n_classes)
         """
-        check_is_fitted(self)
+        self._check_fitted()
+        confidence = Confidence() if self.calibration_ is None else self.calibration_
+        bound = self._bound_for(X, PLAIN_ROWS)
+        if bound is not None:
+            with single_threaded_blas():
+                V, prior = bound(X) @ self._whitener.T, bound.kernel.diag(X)
+                return confidence.probabilities(self._laplace.latents(V.T, prior))
         rows, X = prediction_rows(self, X)
         kernel = self._compiled(X)
-        confidence = Confidence() if self.calibration_ is None else self.calibration_
 
         def measure(V: Floats, items: Any, where: slice) -> Floats:
             return confidence.probabilities(self._laplace.latents(V.T, kernel.diag(items)))

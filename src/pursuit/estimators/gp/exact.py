@@ -61,7 +61,6 @@ from pursuit.estimators.inputs import (
     n_rows,
     named_columns,
     positive,
-    prediction_rows,
     reads_matrix,
     refuse_diagonal,
     rows_again,
@@ -77,7 +76,7 @@ from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.gaps import GroupedOutputs, joined_certificate, joined_outputs
 from pursuit.estimators.warning import kept, warn
-from pursuit.gram import RowArithmetic, kernel_times
+from pursuit.gram import RowArithmetic
 from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.kernels import CountingKernel, Extent
 from pursuit.linalg import Workers
@@ -140,7 +139,7 @@ class ExactGPRegressor(
     max_iter : int, default 1000
         Most iterations.
     preconditioner_size : int or "auto", default "auto"
-        Number of landmarks; 0 for none. ``"auto"`` is 10.5 √n_rows, at most half the rows and at
+        Number of landmarks; 0 for none. ``"auto"`` is 11.5 √n_rows, at most half the rows and at
         most what 512 MB hold. Twice as many landmarks halve the number of iterations.
     optimizer : {"evidence", None} or Evidence, default "evidence"
         How hyper-parameters are learned. An :class:`Evidence` sets the number of restarts and of
@@ -167,7 +166,7 @@ class ExactGPRegressor(
         model.
     dtype : {"float32", "float64"}, default "float32"
         Type of the kernel tiles between two looks at the float64 residual. An iteration in
-        float32 takes a third of the time; where float32 makes no progress, float64 takes over.
+        float32 takes half of the time; where float32 makes no progress, float64 takes over.
         Kernels that are called or precomputed, and values beyond float32, are always float64.
     n_jobs : int or None, default None
         Number of threads; None uses as many as BLAS would. The result does not depend on it.
@@ -373,6 +372,7 @@ class ExactGPRegressor(
             points = self.train_indices_ if self.X_train_ is None else self.X_train_
             report = with_importance(learned, self, problem, points, v, run)
         self._freeze_parameters()
+        self._keep_bound(kernel)
         self.dual_coef_ = v[:, 0] if self._single_output else v
         iterations, found = self.path_.iterations, self.path_.certificates
         assert iterations is not None
@@ -424,11 +424,8 @@ class ExactGPRegressor(
         check_is_fitted(self)
         if not return_std:
             refuse_diagonal(diagonal, "a mean alone")
-        rows, items = prediction_rows(self, X)
         coefficients = self.dual_coef_.reshape(len(self._weights), -1)
-        with Workers(self.n_jobs) as workers:
-            fitted = kernel_times(rows, self._compiled(items), self._points, coefficients, workers)
-        mean = self._scale.restore(fitted)
+        mean = self._scale.restore(self._expanded(X, coefficients))
         mean = mean[:, 0] if self._single_output else mean
         if not return_std:
             return mean
@@ -678,6 +675,15 @@ class ExactGPRegressor(
         wanted = Accuracy(prior, width, offset, self.max_iter)
         least, most = system.explained(kappa, wanted)
         return np.maximum(prior - 0.5 * (least + most), 0.0)
+
+    def _after_loading(self) -> None:
+        super()._after_loading()
+        if isinstance(getattr(self, "X_train_", None), np.ndarray):
+            self._keep_bound(self._compiled(self.X_train_))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._after_loading()
 
     @property
     def _points(self) -> Any:

@@ -170,7 +170,11 @@ _BUDGET = 1 << 27
 _DOUBLE_NUMBERS = 1 << 24
 """V is float64 up to this many numbers, which is better where the noise is low, else float32."""
 
-_LANDMARKS_PER_ROOT = 10.5
+_SINGLE_SHARE = 0.02
+"""Where rounding in float32 moves M by less than this share, V is whitened and multiplied in
+float32, in half the time. A larger share saves time at lower noise, and costs iterations there."""
+
+_LANDMARKS_PER_ROOT = 11.5
 _SKETCH = 4
 """Rows on which the landmarks are chosen, for each of them."""
 
@@ -278,13 +282,13 @@ class IterativeSystem:
         """Build it with ``size`` landmarks, or as many as pay, chosen on some of the rows."""
         m = problem.sample.n_rows
         n = _landmarks(m) if size == "auto" else min(int(size), m)
-        V, landmarks, whitener = _features(problem, n)
+        V, landmarks, whitener, working = _features(problem, n)
         # A kernel that is called or stored gives float64 whatever is asked for, and float32 holds
         # the sums of a product up to m max k(x, x) only.
         sums = m * float(kernel_diagonal(problem.sample.rows, problem.kernel).max(initial=0.0))
         if not (problem.kernel.positive_definite and sums < float(np.finfo(dtype).max)):
             dtype = np.float64
-        M = LowRankPlusDiagonal(V, problem.noise, problem.workers)
+        M = LowRankPlusDiagonal(V, problem.noise, problem.workers, working)
         return cls(problem, M, landmarks, whitener, dtype)
 
     def solve(
@@ -527,12 +531,12 @@ def query_batches(problem: Problem, queries: Any) -> Iterator[tuple[slice, Float
         yield where, k, kernel.diag(some)
 
 
-def _features(problem: Problem, n: int) -> tuple[NDArray[Any], Any, Floats]:
-    """W^½K_S R⁻ᵀ for n landmarks S, the landmarks, and R⁻¹."""
+def _features(problem: Problem, n: int) -> tuple[NDArray[Any], Any, Floats, DTypeLike]:
+    """V = W^½K_S R⁻ᵀ for n landmarks S, the landmarks, R⁻¹, and the type to multiply V in."""
     m = problem.sample.n_rows
     if n == 0:
         nothing = problem.sample.rows.take(np.arange(0))
-        return np.empty((m, 0), dtype=np.float32), nothing, np.empty((0, 0))
+        return np.empty((m, 0), dtype=np.float32), nothing, np.empty((0, 0)), np.float64
     sketch = draw_rows(m, _SKETCH * n, problem.rng)
     some = problem.sample.take(sketch)
     try:
@@ -547,17 +551,36 @@ def _features(problem: Problem, n: int) -> tuple[NDArray[Any], Any, Floats]:
     except NotPositiveDefiniteError as error:
         raise NotPositiveDefiniteError(int(sketch[error.index]), error.pivot) from error
     whitener = invert_lower(pivots.factor)
+    stored = np.float64 if m * n <= _DOUBLE_NUMBERS else np.float32
+    working = stored if _single_suffices(problem, whitener) else np.float64
     V = kernel_features(
         problem.sample.rows,
         problem.kernel,
         pivots.pool.items,
         problem.workers,
-        whitener=whitener,
+        whitener=whitener.astype(working, copy=False),
         scale=system_root(problem)[:, 0],
-        dtype=np.float64 if m * n <= _DOUBLE_NUMBERS else np.float32,
+        dtype=stored,
     )
     problem.meter.passes += V.shape[1] / m
-    return V, pivots.pool.items, whitener
+    return V, pivots.pool.items, whitener, working
+
+
+def _single_suffices(problem: Problem, whitener: Floats) -> bool:
+    """Whether V may be formed and multiplied in float32 without changing M = VV' + σ²I by much.
+
+    With B the largest w k(x, x) and u the rounding of float32, entries of column j of V err by
+    about u√B ‖R⁻¹_j‖ √k(z, z), and those of V'V by about uB√m, with random signs. So M moves by
+    ‖δV‖/σ ≈ √m max|δV|/σ and by ‖δ(V'V)‖/σ² of itself. The preconditioner proves nothing, so that
+    an estimate may decide.
+    """
+    sample = problem.sample
+    size = kernel_diagonal(sample.rows, problem.kernel).max(initial=0.0)
+    largest = size * sample.weights.max(initial=0.0)
+    unit = float(np.finfo(np.float32).eps) * np.sqrt(sample.n_rows)
+    longest = np.linalg.norm(whitener, axis=1).max()
+    moved = max(longest * np.sqrt(size * largest / problem.noise), largest / problem.noise)
+    return bool(unit * moved <= _SINGLE_SHARE)
 
 
 def _landmarks(m: int) -> int:

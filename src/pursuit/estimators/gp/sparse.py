@@ -81,7 +81,7 @@ from pursuit.estimators.inputs import (
     validate_items,
 )
 from pursuit.estimators.intervals import ProcessIntervals, set_aside
-from pursuit.estimators.kernel_model import ScoredRows, in_precision_of_rows
+from pursuit.estimators.kernel_model import PLAIN_ROWS, ScoredRows, in_precision_of_rows
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.scales import in_range
 from pursuit.estimators.span.certify import KINDS
@@ -600,7 +600,7 @@ class SparseGPRegressor(
                 "return_std and return_cov cannot both be true: the diagonal of the covariance is "
                 "the square of the standard deviation."
             )
-        check_is_fitted(self)
+        self._check_fitted()
         if not (return_std or return_cov):
             refuse_diagonal(diagonal, "a mean alone")
             return self._as_fitted(self._values(X))
@@ -622,12 +622,15 @@ class SparseGPRegressor(
             return means, spreads
         noise: Floats | float = self._spread.noise if include_noise else 0.0
         varies = include_noise and self._noise_model is not None
-        bound = self._fitted_basis if diagonal is None else None
-        if return_std and bound is not None and not varies and self._is_plain(X):
+        short = return_std and diagonal is None and not varies
+        bound = self._bound_for(X, PLAIN_ROWS) if short else None
+        if bound is not None:
             with single_threaded_blas():
-                variance = self._spread.variance(self._solution, bound(X), bound.kernel.diag(X))
+                K = bound(X)
+                values = self._restored(K @ self._coefficient_columns)
+                variance = self._spread.variance(self._solution, K, bound.kernel.diag(X))
             spread = self._scale.scale * np.sqrt(variance + noise)[:, None]
-            return self._as_fitted(self._values(X)), self._as_fitted(spread)
+            return self._as_fitted(values), self._as_fitted(spread)
         rows, X = prediction_rows(self, X)
         kernel = self._compiled_with(X, rows.n_rows, diagonal)
         known = kernel, self._points, self._solution, self._spread

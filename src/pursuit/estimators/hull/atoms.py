@@ -53,7 +53,7 @@ class StackedKernel(Kernel):
         return np.zeros(len_items(A))
 
 
-class StackedColumns:
+class StackedColumns(BoundKernel):
     """The tiles of several kernels side by side."""
 
     def __init__(self, parts: Sequence[BoundKernel]) -> None:
