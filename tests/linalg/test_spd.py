@@ -80,3 +80,22 @@ def test_indefinite_is_none(n, where, n_jobs):
 def test_singular_is_none():
     assert inverted(np.zeros((3, 3))) is None
     assert inverted(np.diag([1.0, 0.0, 1.0])) is None
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_float32_stays_float32(n):
+    """Rounding of float32 times the condition number, and no bit by the number of threads."""
+    C = positive_definite(n, seed=3)
+    inverse, log_determinant = inverted(C.astype(np.float32))
+    assert inverse.dtype == np.float32
+    np.testing.assert_allclose(inverse, np.linalg.inv(C), atol=1e-4)
+    assert log_determinant == pytest.approx(np.linalg.slogdet(C)[1], rel=1e-4, abs=1e-4)
+    again, log_again = inverted(C.astype(np.float32), 2)
+    np.testing.assert_array_equal(again, inverse)
+    assert log_again == log_determinant
+
+
+def test_float32_refuses_what_only_float64_resolves():
+    C = positive_definite(PANEL + 30, seed=2, smallest=1e-8)
+    assert inverted(C) is not None
+    assert inverted(C.astype(np.float32)) is None

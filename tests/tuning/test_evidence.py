@@ -21,6 +21,7 @@ from user_kernels import Cauchy
 from pursuit import on_columns
 from pursuit.linalg import Workers
 from pursuit.tuning import Evidence
+from pursuit.tuning.evidence import single_error
 
 SCALES = np.array([0.8, 2.0, 1.3])
 FAMILIES = {
@@ -74,6 +75,48 @@ def test_equals_scikit_learn(name, noise, n_outputs):
     expected, slopes = scikit_learn(X, y, FAMILIES[name], noise)
     assert value == pytest.approx(expected, rel=1e-8)
     np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6 * np.abs(slopes).max())
+
+
+@each_family
+@pytest.mark.parametrize("noise", [1e-4, 1e-2, 0.1])
+def test_float32_is_near_or_refused(name, noise, monkeypatch):
+    """Its error is within 16 times what is estimated of it, and what is too large is refused."""
+    X, y = data(m=300, n_outputs=2)
+    estimates = []
+
+    def recorded(*known):
+        estimates.append(single_error(*known))
+        return estimates[-1]
+
+    monkeypatch.setattr("pursuit.tuning.evidence.single_error", recorded)
+    with Workers(1) as workers:
+        both = Evidence(X, y, np.ones(len(X)), workers)
+        value, gradient = both.value_and_gradient(FAMILIES[name], noise)
+        assert not estimates, "float64 needs no estimate"
+        found = both.value_and_gradient(FAMILIES[name], noise, np.float32)
+    if found is None:
+        assert not estimates or estimates[0] > 1e-5
+        assert noise < 0.1, "float32 is enough where there is noise"
+        return
+    [estimate] = estimates
+    assert estimate <= 1e-5
+    assert abs(found[0] - value) / y.size <= 16.0 * estimate
+    assert found[1].dtype == np.float64
+    np.testing.assert_allclose(found[1] / y.size, gradient / y.size, atol=64.0 * estimate)
+
+
+def test_estimate_of_the_error_of_float32():
+    """The change of the evidence when variances grow by a rounding, its parts without signs."""
+    X, y = data(m=40)
+    kernel, noise, step = FAMILIES["rbf"], 0.1, 1e-6
+    C = kernel(X) + noise * np.eye(len(X))
+    precisions, a = np.diag(np.linalg.inv(C)), np.linalg.solve(C, y)
+    moved = C + np.diag(step * np.diag(C))
+    fit = [float(np.vdot(y, np.linalg.solve(M, y))) for M in (C, moved)]
+    logs = [np.linalg.slogdet(M)[1] for M in (C, moved)]
+    change = 0.5 * (fit[0] - fit[1] + logs[1] - logs[0]) / len(y) / step
+    unit = 0.5 * np.finfo(np.float32).eps
+    assert single_error(np.diag(C), precisions, a) == pytest.approx(unit * change, rel=1e-3)
 
 
 @each_family

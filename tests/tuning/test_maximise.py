@@ -43,6 +43,37 @@ def test_reaches_what_scikit_learn_reaches(workers):
     assert kernel.theta == pytest.approx(np.zeros(3)), "the kernel passed is left alone"
 
 
+def test_float32_until_its_rounding_shows(workers, monkeypatch):
+    """Many rows are learned in float32, targets without noise in float64 from some step on."""
+    types = []
+
+    def recorded(self, kernel, noise, dtype=np.float64):
+        types.append(dtype)
+        return plain(self, kernel, noise, dtype)
+
+    plain = Evidence.value_and_gradient
+    monkeypatch.setattr(Evidence, "value_and_gradient", recorded)
+    kernel = ConstantKernel(1.0) * RBF([1.0, 1.0])
+    noisy = subset(workers, m=300)
+    noisy.y[:] += 0.5 * np.random.default_rng(1).standard_normal(noisy.y.shape)
+    found = maximise(noisy, kernel, NOISE, "given")
+    assert set(types) == {np.float32}
+    assert found.evidence_per_row == pytest.approx(at(noisy, found.kernel, found.noise), abs=1e-5)
+    types.clear()
+    exact = subset(workers, m=300)
+    exact.y[:] = np.sin(exact.X[:, :1])
+    found = maximise(exact, kernel, NoiseRange(0.1, 1e-8, 10.0), "given")
+    single = [dtype is np.float32 for dtype in types]
+    assert single[0]
+    assert not single[-1]
+    assert single == sorted(single, reverse=True)
+    assert found.evidence_per_row == pytest.approx(at(exact, found.kernel, found.noise), abs=1e-4)
+    types.clear()
+    maximise(noisy, kernel, NOISE, "given", enough=1e-8)
+    maximise(subset(workers), kernel, NOISE, "given")
+    assert set(types) == {np.float64}, "neither fine steps nor few rows"
+
+
 def test_stage_says_what_was_done(workers):
     data = subset(workers)
     found = maximise(data, RBF(), NOISE, "given")
@@ -119,17 +150,17 @@ def test_the_best_point_is_kept_when_the_optimiser_raises(workers, monkeypatch):
 class Sometimes(Evidence):
     """Cannot be evaluated where the noise is above a limit."""
 
-    def value_and_gradient(self, kernel, noise):
-        return super().value_and_gradient(kernel, noise) if noise < 0.2 else None
+    def value_and_gradient(self, kernel, noise, dtype):
+        return super().value_and_gradient(kernel, noise, dtype) if noise < 0.2 else None
 
 
 class Never(Evidence):
-    def value_and_gradient(self, kernel, noise):
+    def value_and_gradient(self, kernel, noise, dtype):
         return None
 
 
 class NotANumber(Evidence):
-    def value_and_gradient(self, kernel, noise):
+    def value_and_gradient(self, kernel, noise, dtype):
         return np.nan, np.full(len(kernel.theta) + 1, np.nan)
 
 

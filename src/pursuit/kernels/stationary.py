@@ -520,8 +520,11 @@ class Stationary(Kernel):
     # so two thin products serve all features. One length scale needs Σ M r² only.
 
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
-        """Return the entries of the free hyper-parameters, one per feature for length scales."""
-        a, b, D = self._scaled(A, B)
+        """Return the entries of the free hyper-parameters, one per feature for length scales.
+
+        The tile is float32 where W is.
+        """
+        a, b, D = self._scaled(A, B, W.dtype)
         entries: list[Any] = []
         for name in self.free:
             if name not in ("length_scale", "gamma"):

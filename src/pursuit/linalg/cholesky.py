@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri
+from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri, spotrf, strtri
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.linalg.workers import Workers, single_threaded_blas
+
+Matrix: TypeAlias = NDArray[Any]
+"""A matrix of float64 or float32."""
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -40,8 +44,9 @@ _TRAILING_PANEL = 256
 """Rows of a stored matrix per task of that product. Larger: fewer tasks, more entries below the
 diagonal that nobody reads."""
 
-_INVERSE_PANEL = 192
-"""Rows and columns per task of an inverse; part of its last bits."""
+_INVERSE_PANEL, _FACTOR_ROWS = 128, 512
+"""Columns of a panel of a factor or an inverse, and rows per task of a factor; part of its last
+bits. Wider panels: fewer and longer products, more that is computed above the diagonal."""
 
 _LEAST_DAMPING, _MOST_DAMPING = 1e-14, 1e-3
 """First and last share of the largest diagonal entry that a damped factor adds."""
@@ -517,37 +522,54 @@ def bordered_cholesky(
 
 
 @single_threaded_blas()
-def panel_cholesky(C: Floats, workers: Workers) -> list[Floats] | None:
+def panel_cholesky(C: Matrix, workers: Workers) -> list[Matrix] | None:
     """Overwrite the lower triangle of C with its factor L; return the inverses of diagonal panels.
 
-    What lies above the diagonal is neither read nor meant. Returns None if C is not positive
-    definite to working precision. Right looking; fixed panels are shared out to the threads, which
-    LAPACK does not offer without results that depend on their number.
+    What lies above the diagonal is neither read nor meant. Works in the type of C, float64 or
+    float32, and returns None if C is not positive definite in it. Left looking: every entry is
+    written once, after one long product. Fixed panels are shared out to the threads, which LAPACK
+    does not offer without results that depend on their number.
     """
-    panels = Workers.slices(len(C), _INVERSE_PANEL)
-    inverses: list[Floats] = []
-    for k, panel in enumerate(panels):
-        factor, info = dpotrf(C[panel, panel], lower=1, clean=1)
+    factor_of, inverse_of = (spotrf, strtri) if C.dtype == np.float32 else (dpotrf, dtrtri)
+    inverses: list[Matrix] = []
+    for panel in Workers.slices(len(C), _INVERSE_PANEL):
+        done = slice(panel.start)
+        factor, info = factor_of(
+            C[panel, panel] - C[panel, done] @ C[panel, done].T, lower=1, clean=1
+        )
         if info != 0:
             return None
         C[panel, panel] = factor
-        inverses.append(np.asarray(dtrtri(factor, lower=1)[0]))
-        _update_trailing(C, panel, inverses[-1], panels[k + 1 :], workers)
+        inverse = np.asarray(inverse_of(factor, lower=1)[0])
+        inverses.append(inverse)
+        _factor_below(C, panel, inverse, workers)
     return inverses
 
 
+def _factor_below(C: Matrix, panel: slice, inverse: Matrix, workers: Workers) -> None:
+    """Subtract what the columns before a panel explain of the rows below it, and divide by it."""
+    done = slice(panel.start)
+
+    def divide(rows: slice) -> None:
+        rows = slice(panel.stop + rows.start, panel.stop + rows.stop)
+        left = C[rows, panel] - C[rows, done] @ C[panel, done].T
+        C[rows, panel] = left @ inverse.T
+
+    workers.map(divide, Workers.slices(len(C) - panel.stop, _FACTOR_ROWS))
+
+
 @single_threaded_blas()
-def invert_spd(C: Floats, workers: Workers) -> tuple[Floats, float] | None:
+def invert_spd(C: Matrix, workers: Workers) -> tuple[Matrix, float] | None:
     """C⁻¹ and log|C| for symmetric positive definite C, which is overwritten by its inverse.
 
-    Returns None if C is not positive definite to working precision. C = LL', N = L⁻¹ by columns,
-    C⁻¹ = N'N. Memory: C and one more of its size.
+    Works in the type of C, float64 or float32. Returns None if C is not positive definite in it.
+    C = LL', N = L⁻¹ by columns, C⁻¹ = N'N. Memory: C and one more of its size.
     """
     panels = Workers.slices(len(C), _INVERSE_PANEL)
     inverses = panel_cholesky(C, workers)
     if inverses is None:
         return None
-    log_determinant = 2.0 * float(np.log(np.diag(C)).sum())
+    log_determinant = 2.0 * float(np.log(np.diag(C), dtype=np.float64).sum())
     N = np.zeros_like(C)
 
     def invert_columns(j: int) -> None:
@@ -560,27 +582,12 @@ def invert_spd(C: Floats, workers: Workers) -> tuple[Floats, float] | None:
 
     workers.map(invert_columns, range(len(panels)))
 
-    def multiply(columns: slice) -> None:
-        C[: columns.stop, columns] = (
-            N[columns.start :, : columns.stop].T @ N[columns.start :, columns]
-        )
+    def multiply(rows: slice) -> None:
+        np.matmul(N[rows.start :, rows].T, N[rows.start :, : rows.stop], out=C[rows, : rows.stop])
 
     workers.map(multiply, reversed(panels))
     for panel in panels:
-        C[panel.stop :, panel] = C[panel, panel.stop :].T
+        own = np.tril(C[panel, panel])
+        C[panel, panel] = own + np.tril(own, -1).T
+        C[panel, panel.stop :] = C[panel.stop :, panel].T
     return C, log_determinant
-
-
-def _update_trailing(
-    C: Floats, panel: slice, inverse: Floats, rest: list[slice], workers: Workers
-) -> None:
-    """Multiply rows below the panel by its inverse, and subtract their products below it."""
-
-    def scale(rows: slice) -> None:
-        C[rows, panel] = C[rows, panel] @ inverse.T
-
-    def subtract(columns: slice) -> None:
-        C[columns.start :, columns] -= C[columns.start :, panel] @ C[columns, panel].T
-
-    workers.map(scale, rest)
-    workers.map(subtract, rest)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dtrtrs
 from scipy.optimize import minimize_scalar
@@ -19,11 +20,16 @@ from pursuit.rows import OutputGroup, Sample, draw_rows, has_gaps, output_groups
 
 _CHUNK = 128
 
-Contraction: TypeAlias = Callable[[Floats, Floats, float], Floats]
+Tile: TypeAlias = NDArray[Any]
+"""A matrix of float64 or float32."""
+
+Contraction: TypeAlias = Callable[[Floats, Tile, float], Floats]
 """A function of a, C⁻¹ and ΣW∘K that returns the slopes of the evidence by θ."""
 
 EVIDENCE_ROWS = 1000
 """Rows of the subset. More: a better estimate, at O(rows³)."""
+_SINGLE_ERROR = 1e-5
+"""Error of the evidence per value up to which float32 serves. Smaller: float64 for more kernels."""
 NOISE_FLOOR = 1e-4
 """Smallest learned noise, as a part of the targets' mean square."""
 
@@ -104,38 +110,47 @@ class Evidence:
             total += found
         return total
 
-    def value_and_gradient(self, kernel: Any, noise: float) -> tuple[float, Floats] | None:
+    def value_and_gradient(
+        self, kernel: Any, noise: float, dtype: type[np.floating[Any]] = np.float64
+    ) -> tuple[float, Floats] | None:
         """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
 
-        Groups of outputs that were observed at other rows have matrices of their own.
+        With ``dtype`` float32 matrices are in it, for less than half of the time, and None is also
+        returned where its rounding may show (:func:`single_error`). Groups of outputs that were
+        observed at other rows have matrices of their own.
         """
         total, slopes = 0.0, np.zeros(1)
         for part in self.parts():
-            found = part._of_all_rows(kernel, noise)
+            found = part._of_all_rows(kernel, noise, dtype)
             if found is None:
                 return None
             total, slopes = total + found[0], slopes + found[1]
         return total, slopes
 
-    def _of_all_rows(self, kernel: Any, noise: float) -> tuple[float, Floats] | None:
+    def _of_all_rows(
+        self, kernel: Any, noise: float, dtype: type[np.floating[Any]]
+    ) -> tuple[float, Floats] | None:
         """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
 
         With C = K + σ²W⁻¹ and a = C⁻¹y, ∂/∂C = ½(aa' - C⁻¹); W below is that matrix. At most three
         matrices of the size of the subset are in memory, and the derivatives of a kernel that is
         called.
         """
-        C, contract = self._covariance(kernel, noise)
-        diagonal = np.diag_indices_from(C)
+        C, contract = self._covariance(kernel, noise, dtype)
+        variances = np.diag(C).astype(np.float64)
         inverted = invert_spd(C, self.workers)
         if inverted is None:
             return None
         inverse, log_determinant = inverted
-        a = inverse @ self.y
+        a = np.asarray(inverse @ self.y.astype(dtype), dtype=np.float64)
+        precisions = np.diag(inverse).astype(np.float64)
         n, outputs = self.y.shape
+        if dtype is np.float32 and single_error(variances, precisions, a) > _SINGLE_ERROR:
+            return None
         copies = float(self.weights.sum()) - n
         fit = float(np.vdot(self.y, a))
         value = self._log_density(fit, log_determinant, noise)
-        noise_slopes = ((a**2).sum(axis=1) - outputs * inverse[diagonal]) / self.weights
+        noise_slopes = ((a**2).sum(axis=1) - outputs * precisions) / self.weights
         noise_slope = 0.5 * noise * float(noise_slopes.sum())
         # ΣW∘C = ½(a'Ca - tr C⁻¹C), so ΣW∘K is known without a tile.
         slopes = contract(a, inverse, 0.5 * (fit - outputs * n) - noise_slope)
@@ -143,18 +158,21 @@ class Evidence:
 
     def _value_of_all_rows(self, kernel: Any, noise: float) -> float | None:
         """Value for rows without gaps."""
-        C, _ = self._covariance(kernel, noise)
+        C, _ = self._covariance(kernel, noise, np.float64)
         if panel_cholesky(C, self.workers) is None:
             return None
         white = dtrtrs(C.T, self.y, lower=0, trans=1)[0]
         log_determinant = 2.0 * float(np.log(np.diag(C)).sum())
         return self._log_density(float(np.vdot(white, white)), log_determinant, noise)
 
-    def _covariance(self, kernel: Any, noise: float) -> tuple[Floats, Contraction]:
+    def _covariance(
+        self, kernel: Any, noise: float, dtype: type[np.floating[Any]]
+    ) -> tuple[Tile, Contraction]:
         """C = K + σ²W⁻¹ on and below the diagonal, and the function that gives slopes."""
         node = kernel_gradient(kernel)
         assert node is not None
-        C, contract = self._in_chunks(node) if node.in_blocks else self._at_once(node)
+        fill = self._in_chunks if node.in_blocks else self._at_once
+        C, contract = fill(node, dtype)
         C[np.diag_indices_from(C)] += noise / self.weights
         return C, contract
 
@@ -165,42 +183,56 @@ class Evidence:
         logs = log_determinant + copies * np.log(noise) + (n + copies) * np.log(2.0 * np.pi)
         return float(-0.5 * (fit + outputs * logs))
 
-    def _in_chunks(self, node: Kernel) -> tuple[Floats, Contraction]:
+    def _in_chunks(self, node: Kernel, dtype: type[np.floating[Any]]) -> tuple[Tile, Contraction]:
         """Return K, its blocks above the diagonal left out, and the function that gives slopes."""
         # Longest rows first.
         chunks = Workers.slices(len(self.X), _CHUNK)[::-1]
         tiles = node.simplified()
-        K = np.zeros((len(self.X), len(self.X)))
+        K = np.zeros((len(self.X), len(self.X)), dtype)
 
         def fill(rows: slice) -> None:
-            K[rows, : rows.stop] = tiles.tile(self.X[rows], self.X[: rows.stop])
+            K[rows, : rows.stop] = tiles.columns(self.X[: rows.stop], dtype)(self.X[rows])
 
         self.workers.map(fill, chunks)
         theta = node.inner_theta if isinstance(node, ScaledKernel) else node.theta
 
-        def contract(a: Floats, inverse: Floats, total: float) -> Floats:
+        def contract(a: Floats, inverse: Tile, total: float) -> Floats:
+            a = a.astype(dtype)
+
             def chunk(rows: slice) -> Floats:
                 W = a[rows] @ a[: rows.stop].T
                 W -= self.y.shape[1] * inverse[rows, : rows.stop]
                 W[:, rows] *= 0.5  # the other blocks stand for their mirror images too
-                return theta(self.X[rows], self.X[: rows.stop], W)
+                return np.asarray(theta(self.X[rows], self.X[: rows.stop], W), dtype=np.float64)
 
             slopes: Floats = np.sum(self.workers.map(chunk, chunks), axis=0)
             return node.join(total, slopes) if isinstance(node, ScaledKernel) else slopes
 
         return K, contract
 
-    def _at_once(self, node: Kernel) -> tuple[Floats, Contraction]:
+    def _at_once(self, node: Kernel, dtype: type[np.floating[Any]]) -> tuple[Tile, Contraction]:
         """Return K and the function that gives slopes, from one call of a kernel that is called."""
         values, pullback = node.evaluated(self.X)
 
-        def contract(a: Floats, inverse: Floats, total: float) -> Floats:
+        def contract(a: Floats, inverse: Tile, total: float) -> Floats:
             W = a @ a.T
             W -= self.y.shape[1] * inverse
             W *= 0.5
             return pullback(W)
 
-        return np.array(values, dtype=np.float64), contract
+        return np.array(values, dtype=dtype), contract
+
+
+def single_error(variances: Floats, precisions: Floats, a: Floats) -> float:
+    """Estimated error per value of an evidence whose matrices are in float32.
+
+    A change E of C changes the evidence by ½ tr((aa' - C⁻¹)E) for each output, and rounding is like
+    a change of every C_ii by a rounding error of its own: ½u Σ C_ii (Σa_i² + q (C⁻¹)_ii) for q
+    outputs. ``variances`` and ``precisions`` are the diagonals of C and C⁻¹.
+    """
+    n, outputs = a.shape
+    moved = variances @ ((a**2).sum(axis=1) + outputs * precisions)
+    return float(0.25 * np.finfo(np.float32).eps * moved / (n * outputs))
 
 
 def learn_noise(

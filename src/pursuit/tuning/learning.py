@@ -35,6 +35,9 @@ _TIE = 1e-3  # Evidence per row within which families are ties.
 _BRIEF_STEPS, _BEAM = 4, 3  # Steps from every period tried; how many of them are learned from.
 _ENOUGH = 1e-5  # Relative decrease, and largest slope, at which L-BFGS stops.
 _GIVEN_ENOUGH, _AGAIN_ENOUGH = 1e-8, 1e-6  # For a given kernel: it may rise slowly for long.
+_LINE_SEARCH = 8  # Most evaluations along a line. More: wasted where rounding hides the decrease.
+_SINGLE_FROM, _SINGLE_ENOUGH = 256, 1e-5
+"""float32 serves from so many rows, where steps need not resolve less than this per row."""
 _AT_BOUND = 1e-3  # Distance in the logarithm that counts as on the bound.
 _UNBOUNDED = 3.0  # Restarts draw θ without a bound within this distance of the first start.
 _NOTHING = 0.1  # Evidence per row above noise below which single features are tried.
@@ -364,11 +367,14 @@ def maximise(
     points drawn uniformly between the bounds of θ, as scikit-learn draws them; where there is no
     bound, within _UNBOUNDED of the first start. A run ends after so many ``steps``, or when a step
     or the slope is at most ``enough`` per row. No step begins once ``late()`` is true. With a
-    ``prior`` its log density is part of the evidence.
+    ``prior`` its log density is part of the evidence. Matrices are in float32 as long as its
+    rounding does not show beside ``enough``, and in float64 from there on.
     """
     start_time = time.perf_counter()
     kernel = clone(kernel)
     n, best = float(data.weights.sum()), _Best(kernel.theta.copy(), noise.start)
+    if len(data.X) >= _SINGLE_FROM and enough >= _SINGLE_ENOUGH:
+        best.dtype = np.float32
     floor = noise_evidence(data)
     free = len(kernel.theta)
     bounds = np.vstack([kernel.bounds.reshape(free, 2), np.log([[noise.low, noise.high]])])
@@ -379,8 +385,11 @@ def maximise(
 
     def objective(point: Floats) -> tuple[float, Floats]:
         kernel.theta = point[:free]
-        evaluated = data.value_and_gradient(kernel, float(np.exp(point[free])))
+        evaluated = data.value_and_gradient(kernel, float(np.exp(point[free])), best.dtype)
         best.evaluations += 1
+        if evaluated is None and best.dtype is np.float32:
+            best.dtype = np.float64
+            return objective(point)
         if evaluated is None or not np.isfinite(evaluated[0]):
             return 1e10, np.zeros_like(point)
         value, gradient = evaluated
@@ -461,18 +470,24 @@ def _descend(
         method="L-BFGS-B",
         bounds=Bounds(lower / units, upper / units),
         callback=callback,
-        options={"maxiter": steps, "ftol": enough / steepest, "gtol": enough / steepest},
+        options={
+            "maxiter": steps,
+            "maxls": _LINE_SEARCH,
+            "ftol": enough / steepest,
+            "gtol": enough / steepest,
+        },
     )
 
 
 @dataclass
 class _Best:
-    """The best point that the optimiser has seen."""
+    """The best point that the optimiser has seen, and the type in which it evaluates."""
 
     theta: Floats
     noise: float
     value: float = -np.inf
     evaluations: int = 0
+    dtype: type[np.floating[Any]] = np.float64
 
 
 @dataclass(frozen=True)
