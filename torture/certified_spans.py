@@ -13,7 +13,7 @@ from torture.exact_truth import LeastSquares, dots, enough_digits
 from torture.hard_problems import Problem, difficulty, draw
 from torture.ledger import Ledger
 
-KINDS = "published", "dense", "scaled", "hybrid", "two-level", "pcg"
+KINDS = "published", "dense", "scaled", "hybrid", "grouped", "two-level", "pcg"
 
 
 def largest_value(model: Any, problem: Problem) -> float:

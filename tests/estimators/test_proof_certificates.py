@@ -20,7 +20,7 @@ from pursuit.linalg import Workers
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
 
-KINDS = ["published", "dense", "scaled", "hybrid", "two-level", "pcg"]
+KINDS = ["published", "dense", "scaled", "hybrid", "grouped", "two-level", "pcg"]
 
 
 # Models made by hand
