@@ -46,15 +46,7 @@ from pursuit.linalg import (
 from pursuit.objectives import DiagonalPursuit, QuadraticPursuit, dual_pursuit
 from pursuit.rounding import UNIT, Rounded, dots, gamma, highest, weight
 from pursuit.rounding import sizes as upper_sizes
-from pursuit.rows import (
-    DistributedRows,
-    Sample,
-    StreamedRows,
-    Table,
-    draw_rows,
-    len_items,
-    row_groups,
-)
+from pursuit.rows import Sample, draw_rows, len_items, row_groups
 
 KINDS = ("published", "dense", "scaled", "hybrid", "grouped", "two-level", "pcg")
 ALL_ROWS_DUAL = 10_000
@@ -68,6 +60,8 @@ _OPTIONS = {"pcg": {"steps"}, "two-level": {"n_second"}, "grouped": {"group_rows
 _GROUP_ROWS = 256, 512, 768
 """Sizes of groups of rows that are tried. A row costs the square of its group's size: 400 000 rows
 in groups of 768 take a quarter of the time of a fit of 512 functions with its kernel learned."""
+_SHUFFLED_ROWS = 1 << 17
+"""Rows that are held, and drawn from, at a time. Fewer: groups of sorted rows are less alike."""
 _TRIED_GROUPS = 2
 """Groups that are computed to foresee what all of them give."""
 _TRIED_ROWS = 512
@@ -422,21 +416,18 @@ class Certifier:
         The shares c_g of the rows add up to 1, and a minimum of a sum is not below the sum of the
         minima, so that no kernel value between groups is needed. Every group pays for the function
         again: with p degrees of freedom of the full model the bound loses about G p of the m rows'
-        noise. Each group should look like all rows: they are drawn. Rows that are read or sent are
-        taken as they come, which is true as well.
+        noise. Each group should look like all rows: it is drawn from all that are read at a time.
         """
-        sample = self.problem.sample
+        sample, parts = self.problem.sample, list[Rounded]()
         self.problem.meter.passes += 1
-        if isinstance(sample.rows, DistributedRows | StreamedRows | Table):
-            parts = [
-                self._group_bound(np.arange(start, start + len_items(items)), items)
-                for start, items in sample.rows.blocks(size)
-            ]
-        else:
-            groups = np.array_split(self._shuffled, max(-(-sample.n_rows // size), 1))
-            parts = self.problem.workers.map(
-                lambda rows: self._group_bound(rows, sample.rows.take(rows)), groups
-            )
+        for start, items in sample.rows.blocks(_SHUFFLED_ROWS):
+            order = self.problem.rng.permutation(len_items(items))
+            groups = np.array_split(order, -(-len(order) // size))
+
+            def bound(group: Indices, start: int = start, items: Any = items) -> Rounded:
+                return self._group_bound(start + group, items[group])
+
+            parts += self.problem.workers.map(bound, groups)
         return Rounded(
             np.stack([part.value for part in parts]), np.stack([part.error for part in parts])
         ).sum()
@@ -454,9 +445,11 @@ class Certifier:
         return highest([system.lower_bound(len(rows)), nothing])
 
     @cached_property
-    def _shuffled(self) -> Indices:
-        """All row numbers, in random order."""
-        return self.problem.rng.permutation(self.problem.sample.n_rows)
+    def _tried(self) -> Indices:
+        """Rows for estimates, in random order."""
+        size = max(_TRIED_ROWS, _TRIED_GROUPS * max(_GROUP_ROWS))
+        rng = self.problem.rng
+        return rng.permutation(draw_rows(self.problem.sample.n_rows, size, rng))
 
     def _group_rows(self, value: float) -> tuple[int, float]:
         """The least size of groups whose bound is half of ``value``, or the largest; and the bound.
@@ -465,7 +458,7 @@ class Certifier:
         """
         sample, expected, size = self.problem.sample, 0.0, _GROUP_ROWS[0]
         for size in _GROUP_ROWS:
-            groups = [self._shuffled[i * size : (i + 1) * size] for i in range(_TRIED_GROUPS)]
+            groups = [self._tried[i * size : (i + 1) * size] for i in range(_TRIED_GROUPS)]
             tried = [rows for rows in groups if len(rows)]
             bounds = [self._group_bound(rows, sample.rows.take(rows)) for rows in tried]
             share = sum(len(rows) for rows in tried) / sample.n_rows
@@ -477,7 +470,7 @@ class Certifier:
     def _expected_scaled(self, residual: Rounded) -> float:
         """What the scaled point of a model should give, v'Kv being estimated from some rows."""
         sample, noise = self.problem.sample, self.problem.noise
-        w, rows = sample.weights[:, None], self._shuffled[:_TRIED_ROWS]
+        w, rows = sample.weights[:, None], self._tried[:_TRIED_ROWS]
         v = w * residual.value / noise
         products = kernel_transpose_times(
             sample.rows, self.problem.kernel, sample.rows.take(rows), v, self.problem.workers

@@ -84,7 +84,7 @@ from pursuit.linalg import (
     reordered,
 )
 from pursuit.objectives import gram_pursuit
-from pursuit.rows import DistributedRows, RowSource, Sample, StreamedRows, Table
+from pursuit.rows import DistributedRows, RowSource, Sample
 from pursuit.tuning import Calibration, LeftOut
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
@@ -786,11 +786,11 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         self.path_.end(gap, problem.meter)
 
     def _chooses_kind(self, problem: Problem) -> bool:
-        """Whether the kind depends on what it should give: of many rows in memory."""
+        """Whether the kind depends on what it should give: of many rows that need not be sent."""
         sample = problem.sample
-        elsewhere = isinstance(sample.rows, DistributedRows | StreamedRows | Table)
         many = sample.n_rows > _AUTO_CERTIFICATE_ROWS[0]
-        return many and not elsewhere and self.certificate == "auto" and self.tol is None
+        here = not isinstance(sample.rows, DistributedRows)
+        return many and here and self.certificate == "auto" and self.tol is None
 
     def _in_order_of_worth(self, size: int) -> Self:
         """The greedy order on the statistics so far, and its first ``size`` functions."""
