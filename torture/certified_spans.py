@@ -13,7 +13,7 @@ from torture.exact_truth import LeastSquares, dots, enough_digits
 from torture.hard_problems import Problem, difficulty, draw
 from torture.ledger import Ledger
 
-KINDS = "published", "dense", "scaled", "hybrid", "two-level", "pcg"
+KINDS = "published", "dense", "scaled", "hybrid", "grouped", "two-level", "pcg"
 
 
 def largest_value(model: Any, problem: Problem) -> float:
@@ -155,9 +155,12 @@ def check_gp(rng: np.random.Generator, seed: int) -> Report:
 def _certify(ledger: Ledger, span: Span, model: Any) -> None:
     """Certificates of every kind, computed again."""
     values, problem = span.values(model), span.problem
-    for kind in KINDS:
+    several: list[tuple[str, dict[str, int]]] = [(kind, {}) for kind in KINDS]
+    # So few rows are one group, unless groups are smaller still.
+    several += [("grouped", {"group_rows": size}) for size in (1, 4)]
+    for kind, options in several:
         try:
-            found = model.certify(problem.X, problem.y, problem.weights, kind=kind)
+            found = model.certify(problem.X, problem.y, problem.weights, kind=kind, **options)
         except Exception as error:
             ledger.count(f"certify refused, {ledger.difficulty}")
             if not isinstance(error, ValueError | TypeError):

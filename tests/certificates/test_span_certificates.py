@@ -13,7 +13,7 @@ from pursuit import ExactGPRegressor, Search, SparseGPRegressor, SparseKernelRid
 
 MOST = 150
 """Basis functions at real size; small problems may have one for every row."""
-GP_KINDS = "published", "dense", "scaled", "hybrid", "two-level", "pcg"
+GP_KINDS = "published", "dense", "scaled", "hybrid", "grouped", "two-level", "pcg"
 
 
 def normalised(Y, weights):

@@ -13,7 +13,7 @@ from pursuit import Search, SparseGPRegressor
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
 
-KINDS = ["published", "dense", "scaled", "hybrid", "two-level", "pcg"]
+KINDS = ["published", "dense", "scaled", "hybrid", "grouped", "two-level", "pcg"]
 
 
 def naive_value(kernel, model, X, Y, weights):

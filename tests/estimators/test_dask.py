@@ -283,7 +283,7 @@ def test_what_a_fitted_model_can_do_with_the_rows_it_can_do_with_dask(task):
     X, y, new = task
     rows = da.from_array(X, chunks=(700, 3))
     one, other = gaussian_process().fit(X, y), gaussian_process().fit(rows, y)
-    for kind in ("published", "scaled", "two-level", "pcg"):
+    for kind in ("published", "scaled", "grouped", "two-level", "pcg"):
         a, b = one.certify(X, y, kind=kind), other.certify(rows, y, kind=kind)
         assert b.lower == pytest.approx(a.lower, rel=1e-12)
     for a, b in zip(one.std_bounds(new, X), other.std_bounds(new, rows), strict=True):

@@ -301,7 +301,7 @@ def test_what_a_fitted_model_does_with_its_rows_it_does_from_a_file(tmp_path, st
     memory = SparseGPRegressor(**GIVEN, n_basis=20, random_state=0).fit(X, data["y"], data["w"])
     file = clone(memory).fit(path, target="y", weight="w")
     known, stored = (X, data["y"], data["w"]), (path, data["y"], data["w"])
-    for kind in ("published", "hybrid", "two-level"):
+    for kind in ("published", "hybrid", "grouped", "two-level"):
         expected = memory.certify(*known, kind=kind)
         got = file.certify(*stored, kind=kind)
         assert np.isclose(got.lower, expected.lower, rtol=1e-10)

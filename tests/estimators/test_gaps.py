@@ -112,7 +112,9 @@ def test_everything_is_that_of_separate_models():
     assert model.path_.value[-1] == pytest.approx(certificate.upper, rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["hybrid", "published", "dense", "scaled", "two-level", "pcg"])
+@pytest.mark.parametrize(
+    "kind", ["hybrid", "published", "dense", "scaled", "grouped", "two-level", "pcg"]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_certificates_enclose_the_minimum_of_each_output(kind, seed):
     X, y, _ = gappy(120, seed)

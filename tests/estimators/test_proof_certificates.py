@@ -20,7 +20,7 @@ from pursuit.linalg import Workers
 fixed_gp = partial(SparseGPRegressor, optimizer=None)
 """The kernel is used as given."""
 
-KINDS = ["published", "dense", "scaled", "hybrid", "two-level", "pcg"]
+KINDS = ["published", "dense", "scaled", "hybrid", "grouped", "two-level", "pcg"]
 
 
 # Models made by hand
@@ -249,6 +249,82 @@ def test_models_certified_together_are_certified_as_alone(kind):
             np.testing.assert_allclose(found.lower_per_output, alone.lower_per_output, rtol=1e-8)
 
 
+# Groups of rows
+
+
+def naive_groups(task, groups, *, divided=True):
+    """Σ_g of the minimum over each group's rows, with its share of the noise or with all of it."""
+    total = np.zeros(task.Y.shape[1])
+    for g in groups:
+        share = len(g) / len(task.K) if divided else 1.0
+        K = task.K[np.ix_(g, g)]
+        total += oracles.least_primal(K, task.Y[g], task.w[g], share * task.noise)
+    return total
+
+
+@pytest.mark.parametrize("size", [1, 5, 7, 18, 40])
+def test_grouped_is_the_sum_of_the_minima_of_its_groups(size):
+    task = make_task(np.random.default_rng(4), 18, n_outputs=2, weighted=True)
+    model, *_ = make_model(task, 3, 4, foreign=False, moved=0.1)
+    with Workers(1) as workers:
+        problem = task.problem(workers)
+        [found] = Certifier(problem).certify([model], "grouped", group_rows=size)
+        # What is drawn is what a problem of the same seed draws.
+        order = task.problem(workers).rng.permutation(18)
+    groups = np.array_split(order, -(-18 // size))
+    np.testing.assert_allclose(found.lower_per_output, naive_groups(task, groups), rtol=1e-8)
+    minimum = oracles.least_primal(task.K, task.Y, task.w, task.noise)
+    assert np.all(found.lower_per_output <= minimum * (1 + 1e-9))
+    if size >= 18:
+        np.testing.assert_allclose(found.lower_per_output, minimum, rtol=1e-8)
+
+
+def test_groups_that_do_not_share_the_noise_prove_nothing():
+    task = make_task(np.random.default_rng(4), 18, n_outputs=2, weighted=True)
+    groups = np.array_split(np.arange(18), 6)
+    minimum = oracles.least_primal(task.K, task.Y, task.w, task.noise)
+    assert np.any(naive_groups(task, groups, divided=False) > 1.3 * minimum)
+    assert np.all(naive_groups(task, groups) <= minimum)
+
+
+def noisy_plane(m, noise):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (m, 2))
+    return X, X[:, 0] - X[:, 1] + noise * rng.standard_normal(m)
+
+
+@pytest.mark.parametrize(
+    ("scale", "given_noise", "most_rows", "kind"),
+    [
+        (3.0, 0.5, (100, 10_000), "hybrid"),
+        (3.0, 0.5, (100, 100), "grouped"),
+        (0.01, 1e-4, (100, 10_000), "published"),
+        (0.01, 1e-4, (100, 100), "published"),
+        (0.01, 1e-4, (10_000, 10_000), "hybrid"),
+    ],
+)
+def test_of_many_rows_the_kind_is_one_that_says_something(
+    monkeypatch, scale, given_noise, most_rows, kind
+):
+    # A narrow kernel with little noise leaves nothing that few kernel values could prove.
+    monkeypatch.setattr("pursuit.estimators.span.model._AUTO_CERTIFICATE_ROWS", most_rows)
+    monkeypatch.setattr("pursuit.estimators.span.certify._GROUP_ROWS", (32, 64))
+    X, y = noisy_plane(800, 1.0)
+    model = fixed_gp(RBF(scale), noise=given_noise, n_basis=20, random_state=0)
+    # As if the kernel had been learned: then a product with K is allowed for more rows.
+    learned = property(lambda _: True, lambda *_: None)
+    monkeypatch.setattr(SparseGPRegressor, "_learned", learned, raising=False)
+    found = model.fit(X, y).certificate_
+    assert found.kind == kind
+    z = (y - y.mean()) / y.std()
+    A = RBF(scale)(X) + given_noise * np.eye(len(X))
+    minimum = 0.5 * given_noise * z @ np.linalg.solve(A, z)
+    assert found.lower <= minimum * (1 + 1e-9)
+    if kind == "grouped":
+        assert found.lower > 0.5 * minimum
+        assert model.certify(X, y, kind="published").gap > 2 * found.gap
+
+
 # Fitted models
 
 
@@ -307,6 +383,8 @@ def test_options_belong_to_kinds(waves, rough_kernel, call):
     certify = getattr(fixed_gp(rough_kernel, noise=0.2, n_basis=10).fit(data.X, data.y), call)
     with pytest.raises(TypeError, match=r"steps=3 with kind='hybrid': steps belongs to kind='pcg'"):
         certify(data.X, data.y, kind="hybrid", steps=3)
+    with pytest.raises(TypeError, match=r"group_rows=9.*belongs to kind='grouped'"):
+        certify(data.X, data.y, kind="dense", group_rows=9)
     with pytest.raises(TypeError, match=r"n_second=9.*belongs to kind='two-level'"):
         certify(data.X, data.y, kind="pcg", n_second=9)
     with pytest.raises(TypeError, match="depth is not an option"):

@@ -231,7 +231,9 @@ def test_the_floor_of_a_sparse_dual(waves):
 
 
 @each
-@pytest.mark.parametrize("kind", ["published", "dense", "scaled", "hybrid", "two-level", "pcg"])
+@pytest.mark.parametrize(
+    "kind", ["published", "dense", "scaled", "hybrid", "grouped", "two-level", "pcg"]
+)
 def test_certificates_enclose_the_minimum(waves, exact_minimum, how, kind):
     data = waves(70)
     w = np.random.default_rng(2).uniform(0.2, 3, 70)

@@ -84,7 +84,7 @@ from pursuit.linalg import (
     reordered,
 )
 from pursuit.objectives import gram_pursuit
-from pursuit.rows import RowSource, Sample
+from pursuit.rows import DistributedRows, RowSource, Sample
 from pursuit.tuning import Calibration, LeftOut
 
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
@@ -778,13 +778,23 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             model = span_model(fitted.pool.items, fitted.solution, same_rows=fitted.exact)
             certified = None if run is None else run.resume("certify")
             if certified is None:
-                certified = Certifier(problem).certify([model], kind)
+                product = kind == "hybrid"
+                if self._chooses_kind(problem):
+                    kind = "auto"
+                certified = Certifier(problem).certify([model], kind, product=product)
                 if run is not None:
                     run.keep("certify", certified)
             [found] = certified
         self.certificate_ = kept(self._about(found))
         gap = np.nan if self.certificate_ is None else self.certificate_.relative_gap
         self.path_.end(gap, problem.meter)
+
+    def _chooses_kind(self, problem: Problem) -> bool:
+        """Whether the kind depends on what it should give: of many rows that need not be sent."""
+        sample = problem.sample
+        many = sample.n_rows > _AUTO_CERTIFICATE_ROWS[0]
+        here = not isinstance(sample.rows, DistributedRows)
+        return many and here and self.certificate == "auto" and self.tol is None
 
     def _in_order_of_worth(self, size: int) -> Self:
         """The greedy order on the statistics so far, and its first ``size`` functions."""
