@@ -80,8 +80,7 @@ class PassCheckpoint(Protocol):
     def record(self, sums: Sequence[GramStatistics]) -> None:
         """Record sums over consecutive runs of rows, from the first row on (see `TreeSum`).
 
-        Only the last record, a single sum over all rows, has a full ``gram``; those before hold
-        what lies on and above the diagonal panels.
+        The last record is a single sum over all rows.
         """
         ...
 
@@ -150,7 +149,6 @@ def gram_statistics(
             break
     P, o = len_items(points), sample.n_outputs
     total = tree.total(GramStatistics(np.zeros((P, P)), np.zeros((P, o)), np.zeros(o), 0.0, 0.0, 0))
-    _mirror(total.gram)
     if ledger is not None and done == sample.n_rows:
         ledger.record([total])
     return total
@@ -206,20 +204,12 @@ class _BlockStatistics:
         sums: list[Floats] = []
         for some in Workers.slices(len(spans), self._at_once):
             for own in self._workers.map(part, spans[some]):
-                if sums:
-                    self._add(sums, own)
-                else:
-                    sums = [products.astype(np.float64, copy=False) for products in own]
+                for total, products in zip(sums, own, strict=False):
+                    total += products
+                sums = sums or [products.astype(np.float64, copy=False) for products in own]
         gram, cross = sums or map(np.zeros, self._shapes)
         trace = float(w @ self._kernel.diag(items))
         return GramStatistics(gram, cross, w @ (y * y), trace, float(w.sum()), len(w))
-
-    def _add(self, sums: Sequence[Floats], own: Sequence[NDArray[Any]]) -> None:
-        """Add what a part gives to the sums, on and above the diagonal panels."""
-        (gram, cross), (own_gram, own_cross) = sums, own
-        cross += own_cross
-        for panel in self._panels:
-            gram[panel, panel.start :] += own_gram[panel, panel.start :]
 
     def _part(self, items: Any, y: Floats, w: Floats, rows: slice) -> tuple[NDArray[Any], Floats]:
         """V'WV and V'Wy of some rows; without a whitener V is K."""
@@ -247,9 +237,3 @@ class _BlockStatistics:
         shape = BUFFER_ROWS, self._bound.n_columns
         K = np.empty(shape, dtype=self._dtype)
         return [K] if self._whitener is None else [K, np.empty(shape)]
-
-
-def _mirror(gram: Floats) -> None:
-    """Copy what lies above the diagonal panels to below them."""
-    for panel in Workers.slices(len(gram), limits.PANEL):
-        gram[panel.stop :, panel] = gram[panel, panel.stop :].T
