@@ -44,7 +44,7 @@ def small_fits(quick: bool, repeat: int) -> list[Figure]:
 
 
 def _sets() -> dict[str, tuple[Callable[[int], Regression], Kernel, float]]:
-    """Data of m rows, and a kernel and noise that suit them: drawn with, or learned on 1 500."""
+    """Data of m rows, and a kernel and noise that suit them: drawn with, or learned by evidence."""
     kin = RBF([2.97, 2.53, 1.5, 1.7, 1.55, 1.3, 1.33, 1.79])
     friedman = RBF([1.9, 2.0, 2.7, 5.5, 7.8, 70.0, 1e3, 400.0, 1e3, 75.0])
     return {
