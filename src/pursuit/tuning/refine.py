@@ -146,7 +146,7 @@ class Mover:
         begin = warm = time.perf_counter()
         asked = steps
         first, second = np.zeros_like(Z), np.zeros_like(Z)
-        ways = (SINGLE, DAMPED, DOUBLE) if len(Z) >= _SINGLE_FROM else (DOUBLE,)
+        ways = [SINGLE, DAMPED, DOUBLE] if len(Z) >= _SINGLE_FROM else [DOUBLE]
         for step, batch in enumerate(self._batches(steps, Z.shape[1])):
             if step == 1:
                 warm = time.perf_counter()
