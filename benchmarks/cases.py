@@ -44,7 +44,7 @@ from benchmarks.hull_cases import (
 )
 from benchmarks.kernel_search_cases import kernel_search
 from benchmarks.landmark_cases import landmarks, landmarks_elsewhere, pipeline
-from benchmarks.learning_cases import evidence, large, learned, time_limit
+from benchmarks.learning_cases import evidence, large, learned, moving, time_limit, wide
 from benchmarks.lp_cases import lp_machine
 from benchmarks.matching_cases import matching_omp, matching_size
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
@@ -304,6 +304,8 @@ CASES: dict[str, Case] = {
     "evidence": evidence,
     "evidence-speed": evidence_speed,
     "learned": learned,
+    "learned-wide": wide,
+    "moving": moving,
     "large": large,
     "categories": categories,
     "conformal": conformal,

@@ -86,6 +86,43 @@ def robot_arm(n_rows: int) -> tuple[Floats, Floats]:
     return X, (y - y.mean()) / y.std()
 
 
+def tilted_waves() -> Regression:
+    """9 000 rows of 18 correlated features, six of which matter; a third of the spread is noise."""
+    rng = np.random.default_rng(100)
+    tilt = 0.6 * np.eye(18) + 0.6 * rng.standard_normal((18, 18)) / np.sqrt(18.0)
+    X = rng.standard_normal((12_000, 18)) @ tilt
+    f = np.tanh(X[:, 0] + 0.5 * X[:, 1] * X[:, 2]) + 0.5 * np.sin(1.5 * X[:, 3])
+    f += 0.3 * X[:, 4] + 0.2 * X[:, 5] ** 2
+    return _made("18 features", X, f, 0.35, 9000, rng)
+
+
+def steps_and_waves() -> Regression:
+    """10 000 rows of 26 features, seven of which matter, with jumps and corners; little noise."""
+    rng = np.random.default_rng(100)
+    X = rng.uniform(0.0, 1.0, (13_000, 26))
+    f = np.floor(4.0 * X[:, 0]) / 4.0 * np.sin(6.0 * X[:, 1]) + 0.3 * X[:, 6]
+    f += 3.0 * np.abs(X[:, 2] - 0.5) * X[:, 3] + np.sin(5.0 * X[:, 4] * X[:, 5])
+    return _made("26 features", X, f, 0.05, 10_000, rng)
+
+
+def long_arm() -> Regression:
+    """6 000 rows of 32 angles: eight of an arm, two of a further term, and others; some noise."""
+    rng = np.random.default_rng(100)
+    X = rng.uniform(-np.pi / 2.0, np.pi / 2.0, (8000, 32))
+    angles = np.cumsum(X[:, :8], axis=1)
+    f = np.hypot(np.cos(angles).mean(axis=1) + 0.4, np.sin(angles).mean(axis=1) + 0.4)
+    f += 0.2 * np.sin(X[:, 8] * X[:, 9])
+    return _made("32 features", X, f, 0.25, 6000, rng)
+
+
+def _made(
+    name: str, X: Floats, f: Floats, noise: float, n_train: int, rng: np.random.Generator
+) -> Regression:
+    """Rows of a function with noise, of this part of its deviation; the last rows are for tests."""
+    y = f + noise * f.std() * rng.standard_normal(len(X))
+    return standardised(name, X[:n_train], y[:n_train], X[n_train:], y[n_train:])
+
+
 def _published(name: str, load: Callable[..., tuple[Floats, ...]], split: int) -> Regression:
     """A split of a published data set."""
     try:

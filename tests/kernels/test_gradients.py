@@ -145,6 +145,23 @@ def test_points(kernel, offset):
     assert_close(found, point_difference(kernel, A, B, W), 1e-5)
 
 
+@pytest.mark.parametrize("kernel", EVERY)
+@pytest.mark.parametrize("n_outputs", [1, 3, 6])
+def test_points_of_a_product(kernel, n_outputs):
+    """W = left right' is never formed where few outputs make it; slopes against differences."""
+    A, B, _ = blocks(6)
+    rng = np.random.default_rng(7)
+    left = rng.standard_normal((len(A), n_outputs))
+    right = rng.standard_normal((len(B), n_outputs))
+    found = kernel_gradient(kernel).points_of(A, B, left, right)
+    assert_close(found, point_difference(kernel, A, B, left @ right.T), 1e-5)
+    if n_outputs == 1:
+        thin = kernel_gradient(kernel).points_of(
+            A, B, left.astype(np.float32), right.astype(np.float32)
+        )
+        assert_close(thin, found, 1e-3)
+
+
 def has_inner_product(kernel):
     """Values of such a kernel grow with an offset, and their differences lose digits."""
     names = "DotProduct", "linear", "poly", "sigmoid", "cosine"

@@ -21,7 +21,7 @@ from user_kernels import Cauchy
 from pursuit import on_columns
 from pursuit.linalg import Workers
 from pursuit.tuning import Evidence
-from pursuit.tuning.evidence import single_error
+from pursuit.tuning.evidence import _SINGLE_ERROR, single_error
 
 SCALES = np.array([0.8, 2.0, 1.3])
 FAMILIES = {
@@ -95,11 +95,11 @@ def test_float32_is_near_or_refused(name, noise, monkeypatch):
         assert not estimates, "float64 needs no estimate"
         found = both.value_and_gradient(FAMILIES[name], noise, np.float32)
     if found is None:
-        assert not estimates or estimates[0] > 1e-5
+        assert not estimates or estimates[0] > _SINGLE_ERROR
         assert noise < 0.1, "float32 is enough where there is noise"
         return
     [estimate] = estimates
-    assert estimate <= 1e-5
+    assert estimate <= _SINGLE_ERROR
     assert abs(found[0] - value) / y.size <= 16.0 * estimate
     assert found[1].dtype == np.float64
     np.testing.assert_allclose(found[1] / y.size, gradient / y.size, atol=64.0 * estimate)

@@ -20,6 +20,7 @@ from pursuit.kernels import CountingKernel, compile_kernel, kernel_gradient
 from pursuit.linalg import Workers
 from pursuit.rows import Sample, as_rows
 from pursuit.tuning import Mover, refine
+from pursuit.tuning.refine import DAMPED, DOUBLE, SINGLE
 
 SCALES = np.array([0.8, 1.5, 2.5])
 KERNELS = {
@@ -58,9 +59,9 @@ class Task:
         rows = np.arange(len(self.X)) if rows is None else rows
         return Mover(problem, kernel_gradient(self.kernel), SCALES, rows)
 
-    def slope(self, dtype=np.float64, n_jobs=1):
+    def slope(self, way=DOUBLE, n_jobs=1):
         with Workers(n_jobs) as workers:
-            return self.mover(workers).slope(self.Z, self.sample.take(self.batch), dtype)
+            return self.mover(workers).slope(self.Z, self.sample.take(self.batch), way)
 
     def objective(self, Z):
         """P on the batch, its ridge in proportion to the batch."""
@@ -106,7 +107,7 @@ def test_float32_slope(name, at_rows):
     task = Task(name, m=200, n=12)
     if at_rows:
         task.Z = task.X[task.batch[:12]].copy()
-    assert_close(task.slope(np.float32), task.slope(), 1e-3)
+    assert_close(task.slope(SINGLE), task.slope(), 1e-3)
 
 
 @pytest.mark.parametrize("stretch", [0.7, 1.0, 1.2, 1.5, 2.0])
@@ -116,7 +117,7 @@ def test_float32_says_where_it_would_be_wrong(stretch):
     task.kernel = ConstantKernel(1.4) * RBF(stretch * SCALES)
     task.noise = 0.01
     task.Z = task.X[task.batch[:20]].copy()
-    found, expected = task.slope(np.float32), task.slope()
+    found, expected = task.slope(SINGLE), task.slope()
     if found is None:
         assert stretch > 1, "these scales need no float64"
     else:
@@ -128,7 +129,7 @@ def test_float32_says_where_it_would_be_wrong(stretch):
 def test_offsets_cost_no_digits(name):
     """Raw features of 10⁴ would leave float32 two digits of a difference."""
     task = Task(name, offset=1e4)
-    assert_close(task.slope(np.float32), task.slope(), 1e-2)
+    assert_close(task.slope(SINGLE), task.slope(), 1e-2)
     assert_close(task.slope(), task.differences(), 1e-4)
 
 
@@ -137,12 +138,37 @@ def test_csr_rows():
     np.testing.assert_allclose(packed.slope(), dense.slope(), rtol=1e-10)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_change_no_bit(dtype):
+@pytest.mark.parametrize("way", [SINGLE, DAMPED, DOUBLE])
+def test_threads_change_no_bit(way):
     task = Task("matern 3/2", m=3000, n=20)
-    one = task.slope(dtype, n_jobs=1)
+    one = task.slope(way, n_jobs=1)
     for n_jobs in (2, 3):
-        np.testing.assert_array_equal(task.slope(dtype, n_jobs), one)
+        np.testing.assert_array_equal(task.slope(way, n_jobs), one)
+
+
+@pytest.mark.parametrize("least", [1e-7, 1e-8])
+def test_small_pivots_are_restored(least, monkeypatch):
+    """A damped factor in float32 and few products come near the minimum of ½v'Hv - b'v."""
+    rng = np.random.default_rng(0)
+    U = np.linalg.qr(rng.standard_normal((40, 40)))[0]
+    H = (U * np.geomspace(least, 1.0, 40)) @ U.T
+    b = H @ rng.standard_normal((40, 2))
+
+    def value(v):
+        return 0.5 * np.vdot(v, H @ v) - np.vdot(b, v)
+
+    def gap(way):
+        with Workers(1) as workers:
+            v = way.solve(H.astype(way.factor), b, lambda v: H @ v, workers)
+        return None if v is None else (value(v) - least_value) / abs(least_value)
+
+    least_value = value(np.linalg.solve(H, b))
+    assert gap(SINGLE) is None, "float32 sums do not resolve its pivots"
+    assert abs(gap(DOUBLE)) < 1e-9
+    restored = gap(DAMPED)
+    assert 0.0 <= restored < 1e-6
+    monkeypatch.setattr(refine, "_RESTORING", 0)
+    assert gap(DAMPED) > 10.0 * restored
 
 
 def moved(task, steps, seed=0, rows=None, n_jobs=1):
@@ -255,26 +281,28 @@ def test_points_that_have_run_into_each_other():
     assert np.all(np.isfinite(found))
 
 
-def test_where_float32_does_not_suffice_float64_goes_on(monkeypatch):
-    task, types = Task("rbf", m=150), []
+def test_where_float32_does_not_suffice_another_way_goes_on(monkeypatch):
+    task, ways = Task("rbf", m=150), []
     slope = Mover.slope
 
-    def fussy(self, Z, batch, dtype=np.float64):
-        types.append(dtype)
-        return None if dtype is np.float32 and len(types) > 2 else slope(self, Z, batch, dtype)
+    def fussy(self, Z, batch, way=DOUBLE):
+        ways.append(way)
+        fails = (way is SINGLE and len(ways) > 2) or (way is DAMPED and len(ways) > 5)
+        return None if fails else slope(self, Z, batch, way)
 
     monkeypatch.setattr(refine, "_SINGLE_FROM", 1)
     monkeypatch.setattr(Mover, "slope", fussy)
-    moved(task, 4)
-    assert types == [np.float32] * 3 + [np.float64] * 2
+    moved(task, 6)
+    assert ways == [SINGLE] * 3 + [DAMPED] * 3 + [DOUBLE] * 2
 
 
-def test_smooth_kernels_with_close_points_need_float64():
+def test_smooth_kernels_with_close_points_are_too_much_for_float32_alone():
     """Long scales: H is singular to float32, and the slope says so instead of being wrong."""
     task = Task("rbf", m=200, n=20)
     task.kernel = RBF(np.full(3, 20.0))
     task.noise = 1e-6
-    assert task.slope(np.float32) is None
+    assert task.slope(SINGLE) is None
+    assert np.all(np.isfinite(task.slope(DAMPED)))
     assert np.all(np.isfinite(task.slope()))
 
 

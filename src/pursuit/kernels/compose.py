@@ -268,7 +268,7 @@ class ScaledKernel(Product):
     def inner_theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return the entries of k alone."""
         constant, kernel, _ = self._split
-        return kernel.theta(A, B, constant.value * W)
+        return kernel.theta(A, B, float(constant.value) * W)
 
     def join(self, total: float, inner: Floats) -> Floats:
         """Put the entry of log c, which is ΣW∘(ck), before or after those of k."""
@@ -280,6 +280,11 @@ class ScaledKernel(Product):
         """Return those of k, times c."""
         constant, kernel, _ = self._split
         return constant.value * kernel.points(A, B, W)
+
+    def points_of(self, A: Floats, B: Floats, left: Tile, right: Tile) -> Floats:
+        """Return those of k, times c."""
+        constant, kernel, _ = self._split
+        return constant.value * kernel.points_of(A, B, left, right)
 
     def diag_points(self, B: Floats, weights: Vector) -> Floats:
         """Return those of k, times c."""

@@ -63,6 +63,9 @@ checked for all. That of float64 is what the check leaves, too: eps / `CANCELLED
 DIFFERENCES = 1 << 20
 """Numbers held at a time when distances are recomputed from differences."""
 
+FEW_OUTPUTS = 4
+"""Up to so many outputs derivatives by points are formed one output at a time."""
+
 FEW = 16
 """One entry in so many may be checked by itself before all of them are checked at once."""
 
@@ -550,6 +553,22 @@ class Stationary(Kernel):
         gradient: Floats = (M.T @ a - M.sum(axis=0)[:, None] * b) / scale
         return gradient
 
+    def points_of(self, A: Floats, B: Floats, left: Tile, right: Tile) -> Floats:
+        """Return the same for W = left right' from thin products alone, where outputs are few.
+
+        With F = -2 dk/dr² and W = uv', M = W ∘ F has M'[a, 1] = v ∘ F'(u ∘ [a, 1]).
+        """
+        if A.shape[1] == 1 or left.shape[1] > FEW_OUTPUTS:
+            return self.points(A, B, left @ right.T)
+        a, b, D = self._scaled(A, B, left.dtype)
+        fall = self.profile.fall(D)
+        gradient = np.zeros(B.shape)
+        for u, v in zip(left.T, right.T, strict=True):
+            sums = np.concatenate([u[:, None] * a, u[:, None]], axis=1).T @ fall
+            gradient += v[:, None] * (sums[:-1].T - sums[-1][:, None] * b)
+        gradient *= self.variance / np.atleast_1d(self.length_scale)
+        return gradient
+
     def _fall(self, W: Tile, D: Floats) -> Floats:
         M: Floats = W * self.profile.fall(D)
         if self.variance != 1.0:
@@ -568,8 +587,7 @@ class Stationary(Kernel):
         if A.shape[1] == 1:
             line = np.subtract.outer(A[:, 0], B[:, 0].astype(np.float64)) / scale
             return a, b, np.square(line, out=line).astype(a.dtype, copy=False)
-        D = a @ b.T
-        D *= -2.0
+        D = a @ (-2.0 * b).T
         norms = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
         D += norms[0][:, None]
         D += norms[1]

@@ -28,7 +28,7 @@ Contraction: TypeAlias = Callable[[Floats, Tile, float], Floats]
 
 EVIDENCE_ROWS = 1000
 """Rows of the subset. More: a better estimate, at O(rows³)."""
-_SINGLE_ERROR = 1e-5
+_SINGLE_ERROR = 3e-5
 """Error of the evidence per value up to which float32 serves. Smaller: float64 for more kernels."""
 NOISE_FLOOR = 1e-4
 """Smallest learned noise, as a part of the targets' mean square."""
