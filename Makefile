@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test verify torture bench lint docs clean
+.PHONY: help demo test verify torture peers bench lint docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -29,6 +29,9 @@ torture: export OMP_NUM_THREADS := 1
 torture: export OPENBLAS_NUM_THREADS := 1
 torture: $(VENV)/.installed-test  ## random problems against independent truths; TORTURE_MINUTES, 30 by default
 	$(BIN)/python -m torture
+
+peers: $(VENV)/.installed-test  ## scikit-learn's own tests with our classes in place of its own
+	$(BIN)/python -m peers
 
 bench: $(VENV)/.installed-bench  ## time and accuracy beside other libraries
 	$(BIN)/python -m benchmarks
