@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LOWEST := .venv-lowest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest coverage verify torture bench lint docs dist clean
+.PHONY: help demo test lowest coverage verify torture peers bench lint docs dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,6 +37,9 @@ torture: export OMP_NUM_THREADS := 1
 torture: export OPENBLAS_NUM_THREADS := 1
 torture: $(VENV)/.installed-test  ## random problems against independent truths; TORTURE_MINUTES, 30 by default
 	$(BIN)/python -m torture
+
+peers: $(VENV)/.installed-test  ## scikit-learn's own tests with our classes in place of its own
+	$(BIN)/python -m peers
 
 bench: $(VENV)/.installed-bench  ## time and accuracy beside other libraries
 	$(BIN)/python -m benchmarks --all --quiet

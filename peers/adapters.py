@@ -11,7 +11,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from sklearn.cross_decomposition import CCA as PeerCCA
+from sklearn import svm
+from sklearn.cross_decomposition import CCA as PeerCCA  # noqa: N811
 from sklearn.decomposition import KernelPCA as PeerKernelPCA
 from sklearn.ensemble import AdaBoostClassifier as PeerAdaBoost
 from sklearn.gaussian_process import GaussianProcessClassifier as PeerGPC
@@ -21,15 +22,14 @@ from sklearn.kernel_approximation import Nystroem as PeerNystroem
 from sklearn.kernel_ridge import KernelRidge as PeerKernelRidge
 from sklearn.mixture import GaussianMixture as PeerMixture
 from sklearn.neighbors import NearestNeighbors as PeerNeighbors
-from sklearn.svm import SVC as PeerSVC
-from sklearn.svm import SVR as PeerSVR
-from sklearn.svm import OneClassSVM as PeerOneClass
 
 import pursuit
 from pursuit import Evidence
 from pursuit.kernels import without_white
 
 _NAMED = ("gamma", "degree", "coef0")
+_LEAST_VARIANCE = 1e-12
+"""A mixture must have a least variance, which its peer need not."""
 ALL_ROWS = 2_000
 """Basis functions that adapters ask for: more than the tests have rows."""
 
@@ -45,6 +45,8 @@ class Adapter:
     peer: type
     made = 0
     """Number of adapters that were constructed, by which tests are told that have none."""
+    of_pairs = False
+    """Whether the peer calls a function for every pair of rows, and not for blocks of them."""
     refused: tuple[str, ...] = ()
     """Arguments of the peer without a counterpart, which must have their defaults."""
 
@@ -53,15 +55,16 @@ class Adapter:
             return
         signature = inspect.signature(cls.peer.__init__)
 
-        def __init__(self: Any, *args: Any, **options: Any) -> None:
+        def construct(self: Any, *args: Any, **options: Any) -> None:
             bound = signature.bind(self, *args, **options)
             bound.apply_defaults()
+            cls.ours.__init__(self)
             for name, value in list(bound.arguments.items())[1:]:
                 setattr(self, name, value)
             Adapter.made += 1
 
-        __init__.__signature__ = signature  # type: ignore[attr-defined]
-        cls.__init__ = __init__  # type: ignore[assignment,method-assign]
+        construct.__signature__ = signature  # type: ignore[attr-defined]
+        cls.__init__ = construct  # type: ignore[assignment,method-assign]
 
     def translated(self) -> dict[str, Any]:
         """Our arguments."""
@@ -72,9 +75,10 @@ class Adapter:
         return {name: getattr(self, name) for name in names}
 
     def of_kernel(self) -> dict[str, Any]:
-        """The kernel and the parameters that it takes: our classes refuse those that it does not."""
-        names = () if callable(self.kernel) or self.kernel == "precomputed" else _NAMED
-        return self.shared("kernel", *names)
+        """The kernel and the parameters that it takes: our classes refuse any others."""
+        if not callable(self.kernel):
+            return self.shared("kernel", *(() if self.kernel == "precomputed" else _NAMED))
+        return {"kernel": pursuit.pairwise(self.kernel) if self.of_pairs else self.kernel}
 
     def fit(self, X: Any, y: Any = None, *args: Any, **options: Any) -> Any:
         """Fit our class with what the arguments are translated to."""
@@ -101,35 +105,91 @@ def _optimizer(model: Any) -> Any:
     return None if model.optimizer is None else Evidence(restarts=model.n_restarts_optimizer)
 
 
-class GaussianProcessRegressor(Adapter, pursuit.SparseGPRegressor):
-    """All rows in the basis, with a noise of ``alpha`` beside that of the kernel."""
+class _Process(Adapter):
+    """A noise of ``alpha``, or that of White terms, which is learned."""
 
-    ours, peer = pursuit.SparseGPRegressor, PeerGPR
     refused = ("n_targets",)
 
-    def translated(self) -> dict[str, Any]:
-        """The kernel of the peer is a constant times RBF, both fixed."""
+    @property
+    def has_white(self) -> bool:
+        """Whether the kernel has noise of its own."""
+        return isinstance(self.kernel, Kernel) and bool(without_white(self.kernel)[1])
+
+    def of_process(self) -> dict[str, Any]:
+        """What all processes take; ``alpha`` beside White terms is left out."""
         if not isinstance(self.alpha, int | float) or self.alpha == 0:
             raise NotOfferedError("alpha of each row, or of 0, has no counterpart")
-        default = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
         return {
-            "kernel": default if self.kernel is None else self.kernel,
-            "noise": self.alpha,
+            "kernel": ConstantKernel() * RBF() if self.kernel is None else self.kernel,
+            "noise": "learn" if self.has_white else self.alpha,
             "optimizer": _optimizer(self),
-            "n_basis": ALL_ROWS,
-            "calibration": None,
             **self.shared("normalize_y", "random_state"),
         }
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+
+class GaussianProcessRegressor(_Process, pursuit.SparseGPRegressor):
+    """All rows in the basis."""
+
+    ours, peer = pursuit.SparseGPRegressor, PeerGPR
+
+    def translated(self) -> dict[str, Any]:
+        """Error bars are not calibrated."""
+        return {"n_basis": ALL_ROWS, "calibration": None, **self.of_process()}
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, **options: Any
+    ) -> Any:
         """Error bars include the noise of White terms, but not ``alpha``, as those of the peer."""
-        white = isinstance(self.kernel, Kernel) and bool(without_white(self.kernel)[1])
-        return super().predict(X, return_std, return_cov, include_noise=white)
+        own = {"include_noise": self.has_white} | options
+        return super().predict(X, return_std, return_cov, **own)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Any:
         """Draws with the noise of White terms only."""
-        white = isinstance(self.kernel, Kernel) and bool(without_white(self.kernel)[1])
-        return super().sample_y(X, n_samples, random_state, include_noise=white)
+        return super().sample_y(X, n_samples, random_state, include_noise=self.has_white)
+
+
+class ExactProcess(_Process, pursuit.ExactGPRegressor):
+    """The exact process, which has no joint covariances and draws."""
+
+    ours, peer = pursuit.ExactGPRegressor, PeerGPR
+
+    def translated(self) -> dict[str, Any]:
+        """All as they are."""
+        return self.of_process()
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, **options: Any
+    ) -> Any:
+        """Error bars include the noise of White terms, but not ``alpha``, as those of the peer."""
+        if return_cov:
+            raise NotOfferedError("joint covariances and draws are SparseGPRegressor's")
+        own = {"include_noise": self.has_white} | options
+        return super().predict(X, return_std, **own)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Any:
+        """Not there."""
+        raise NotOfferedError("joint covariances and draws are SparseGPRegressor's")
+
+
+class FullScaleProcess(_Process, pursuit.FullScaleGPRegressor):
+    """All rows in the basis, and near rows where they gain."""
+
+    ours, peer = pursuit.FullScaleGPRegressor, PeerGPR
+
+    def translated(self) -> dict[str, Any]:
+        """All rows in the basis."""
+        return {"n_basis": ALL_ROWS, "calibration": None, **self.of_process()}
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, **options: Any
+    ) -> Any:
+        """Error bars include the noise of White terms, but not ``alpha``, as those of the peer."""
+        own = {"include_noise": self.has_white} | options
+        return super().predict(X, return_std, return_cov, **own)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Any:
+        """Draws with the noise of White terms only."""
+        return super().sample_y(X, n_samples, random_state, include_noise=self.has_white)
 
 
 class GaussianProcessClassifier(Adapter, pursuit.SparseGPClassifier):
@@ -155,17 +215,19 @@ class Nystroem(Adapter, pursuit.GreedyFeatureMap):
     """The same arguments."""
 
     ours, peer = pursuit.GreedyFeatureMap, PeerNystroem
+    of_pairs = True
 
     def translated(self) -> dict[str, Any]:
-        """All as they are."""
-        names = ("kernel", "gamma", "coef0", "degree", "kernel_params", "n_components")
-        return self.shared(*names, "random_state", "n_jobs")
+        """All as they are, so that what does not go together is refused."""
+        names = ("kernel_params", "n_components", "random_state", "n_jobs")
+        return self.of_kernel() | self.shared(*_NAMED, *names)
 
 
 class KernelPCA(Adapter, pursuit.SparseKernelPCA):
     """All rows in the basis."""
 
     ours, peer = pursuit.SparseKernelPCA, PeerKernelPCA
+    of_pairs = True
 
     def translated(self) -> dict[str, Any]:
         """The ridge of pre-images is that of the peer."""
@@ -177,6 +239,7 @@ class KernelRidge(Adapter, pursuit.SparseKernelRidge):
     """All rows in the basis, by the method that is best in their span."""
 
     ours, peer = pursuit.SparseKernelRidge, PeerKernelRidge
+    of_pairs = True
 
     def translated(self) -> dict[str, Any]:
         """One ridge for all outputs."""
@@ -189,7 +252,7 @@ class KernelRidge(Adapter, pursuit.SparseKernelRidge):
 class SVC(Adapter, pursuit.LowRankSVC):
     """The hinge loss, every pair of classes, all rows in the basis."""
 
-    ours, peer = pursuit.LowRankSVC, PeerSVC
+    ours, peer = pursuit.LowRankSVC, svm.SVC
     refused = ("probability", "break_ties")
 
     def translated(self) -> dict[str, Any]:
@@ -208,7 +271,7 @@ class SVC(Adapter, pursuit.LowRankSVC):
 class SVR(Adapter, pursuit.LowRankSVR):
     """The epsilon-insensitive loss, all rows in the basis."""
 
-    ours, peer = pursuit.LowRankSVR, PeerSVR
+    ours, peer = pursuit.LowRankSVR, svm.SVR
 
     def translated(self) -> dict[str, Any]:
         """All rows in the basis, not moved."""
@@ -219,7 +282,7 @@ class SVR(Adapter, pursuit.LowRankSVR):
 class OneClassSVM(Adapter, pursuit.LowRankOneClassSVM):
     """All rows in the basis."""
 
-    ours, peer = pursuit.LowRankOneClassSVM, PeerOneClass
+    ours, peer = pursuit.LowRankOneClassSVM, svm.OneClassSVM
 
     def translated(self) -> dict[str, Any]:
         """All as they are."""
@@ -274,9 +337,18 @@ class GaussianMixture(Adapter, pursuit.HullMixture):
         """The number of components is the largest one."""
         if self.covariance_type == "tied":
             raise NotOfferedError("tied covariances have no counterpart")
-        names = ("covariance_type", "reg_covar", "random_state")
-        return {"n_terms": self.n_components, **self.shared(*names)}
+        least = max(float(self.reg_covar), _LEAST_VARIANCE)
+        own = self.shared("covariance_type", "random_state")
+        return {"n_terms": self.n_components, "reg_covar": least, **own}
 
 
-ADAPTERS = {adapter.peer: adapter for adapter in Adapter.__subclasses__()}
+ADAPTERS = {
+    adapter.peer: adapter
+    for adapter in (
+        *(GaussianProcessRegressor, GaussianProcessClassifier, Nystroem, KernelPCA, KernelRidge),
+        *(SVC, SVR, OneClassSVM, NearestNeighbors, CCA, AdaBoostClassifier, GaussianMixture),
+    )
+}
 """The class in place of each peer."""
+OTHERS = {adapter.__name__: adapter for adapter in (ExactProcess, FullScaleProcess)}
+"""Further classes that may take the place of their peers."""

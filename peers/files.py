@@ -16,4 +16,152 @@ FILES = {
 }
 """Modules of tests by the name that the command line and the table give them."""
 
-LEFT_OUT: dict[str, dict[str, str]] = {}
+AGAIN = {
+    "test_gpr-exact": ("test_gpr", "ExactProcess"),
+    "test_gpr-full-scale": ("test_gpr", "FullScaleProcess"),
+}
+"""Files that are run again, with another adapter in place."""
+
+_EVIDENCE = "log_marginal_likelihood at other hyper-parameters: a sparse model keeps no rows for it"
+_PRIOR = "a model that is not fitted has no predictions: NotFittedError"
+_PRIVATE = "private attributes of scikit-learn's class"
+_WORDS = "the same is refused, in words of our own"
+_LATENT = "latent_mean_and_variance: decision_function has the mean alone"
+_ARRAYS = "arrays of other libraries (array API) are not taken"
+_LIBSVM = "coefficients, supports or iterations as libsvm stores them; ours are on the basis"
+_COEF = "coef_ of linear kernels: scikit-learn's LinearSVC and LinearSVR are for these"
+_NEGATIVE = "negative weights are refused"
+_PROBABILITY = "probabilities are CalibratedClassifierCV's, as scikit-learn advises since 1.8"
+_LINEAR_CCA = "loadings, weights, coefficients and predictions of linear CCA; ours has kernels"
+_EM = "the path of EM from given or drawn starts: components are grown, and as many as pay"
+_GROWN = "n_components is the largest number: fewer components are kept where they suffice"
+_WEIGHTED = "weak learners must take weights, and ours are votes in [-1, 1]"
+_IMPORTANCE = "feature_importances_: permutation_importance and importance() are for all models"
+
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "test_gpr": {
+        "test_lml_improving": _EVIDENCE,
+        "test_lml_precomputed": _EVIDENCE,
+        "test_lml_without_cloning_kernel": _EVIDENCE,
+        "test_converged_to_local_maximum": _EVIDENCE,
+        "test_lml_gradient": _EVIDENCE,
+        "test_random_starts": _EVIDENCE,
+        "test_gpr_lml_error": _EVIDENCE,
+        "test_prior": _PRIOR,
+        "test_no_fit_default_predict": _PRIOR,
+        "test_sample_y_shape_with_prior": _PRIOR,
+        "test_predict_shape_with_prior": _PRIOR,
+        "test_constant_target": _PRIVATE,
+        "test_gpr_fit_error": _WORDS,
+        "test_gpr_predict_error": _WORDS,
+    },
+    "test_gpc": {
+        "test_lml_improving": _EVIDENCE,
+        "test_lml_precomputed": _EVIDENCE,
+        "test_lml_without_cloning_kernel": _EVIDENCE,
+        "test_converged_to_local_maximum": _EVIDENCE,
+        "test_lml_gradient": _EVIDENCE,
+        "test_random_starts": _EVIDENCE,
+        "test_gpc_latent_mean_and_variance_shape": _LATENT,
+        "test_gpc_latent_mean_and_variance_complain_on_more_than_2_classes": _LATENT,
+        "test_latent_mean_and_variance_works_on_structured_kernels": _LATENT,
+        "test_gpc_fit_error": _WORDS,
+        "test_warning_bounds": "the evidence is that of a regression on ±1, and ends elsewhere",
+        "test_predict_consistent_structured": (
+            "a probability of exactly 1/2, which predict gives to the first class"
+        ),
+    },
+    "test_kernel_approximation": {
+        "test_nystroem_approximation_array_api": _ARRAYS,
+        "test_nystroem_precomputed_kernel": _WORDS,
+        "test_nystroem_callable": "how often a kernel is called for how many pairs",
+    },
+    "test_kernel_pca": {
+        "test_kernel_pca_precomputed_non_symmetric": "matrices that are not symmetric are refused",
+        "test_precomputed_kernel_not_psd": _WORDS,
+        "test_kernel_pca_sparse": "pre-images need no fit_inverse_transform",
+        "test_kernel_pca_raise_not_fitted_error": "pre-images need no fit_inverse_transform",
+        "test_kernel_pca_invalid_parameters": _WORDS,
+        "test_remove_zero_eig": "components without variance are always left out",
+        "test_kernel_pca_inverse_correct_gamma": _PRIVATE,
+    },
+    "test_kernel_ridge": {
+        "test_kernel_ridge_singular_kernel": "alpha must be positive",
+    },
+    "test_svm": {
+        "test_libsvm_iris": _COEF,
+        "test_libsvm_parameters": _LIBSVM,
+        "test_precomputed": _LIBSVM,
+        "test_tweak_params": _LIBSVM,
+        "test_oneclass": _LIBSVM,
+        "test_n_iter_libsvm": _LIBSVM,
+        "test_n_support": _LIBSVM,
+        "test_sparse_fit_support_vectors_empty": _LIBSVM,
+        "test_libsvm_convergence_warnings": _LIBSVM,
+        "test_svc_raises_error_internal_representation": _PRIVATE,
+        "test_linearsvr": _COEF,
+        "test_svr_predict": _COEF,
+        "test_svr_coef_sign": _COEF,
+        "test_decision_function": _COEF,
+        "test_immutable_coef_property": _COEF,
+        "test_negative_weights_svc_leave_two_labels": _NEGATIVE,
+        "test_negative_weight_equal_coeffs": _NEGATIVE,
+        "test_negative_sample_weights_mask_all_samples": _NEGATIVE,
+        "test_negative_weights_svc_leave_just_one_label": _NEGATIVE,
+        "test_hasattr_predict_proba": _PROBABILITY,
+        "test_svc_nusvc_probA_probB_deprecated": _PROBABILITY,
+        "test_svm_with_infinite_C": "C must be finite",
+        "test_svc_ovr_tie_breaking": "break_ties has no counterpart in LowRankSVC",
+        "test_bad_input": "rows may be sparse after a fit to dense ones",
+        "test_sparse_precomputed": _WORDS,
+        "test_svr_errors": _WORDS,
+        "test_svc_nonfinite_params": _WORDS,
+        "test_custom_kernel_not_array_input": (
+            "the test's kernel fills only half of a block that is not square"
+        ),
+    },
+    "test_neighbors": {
+        "test_radius_neighbors_sort_results": "rows may be sorted without their distances",
+        "test_k_and_radius_neighbors_duplicates": (
+            "of copies the one with the lower row number is the nearest, by rule"
+        ),
+        "test_auto_algorithm": _PRIVATE,
+        "test_unsupervised_inputs": "trees of scikit-learn are no rows",
+        "test_radius_neighbors_parallel_array_radius": "there is one radius for all queries",
+        "test_nearest_neighbors_validate_params": _WORDS,
+    },
+    "test_pls": {
+        "test_univariate_equivalence": _LINEAR_CCA,
+        "test_pls_coef_shape": _LINEAR_CCA,
+        "test_pls_prediction": _LINEAR_CCA,
+        "test_loadings_converges": _LINEAR_CCA,
+        "test_pls_feature_names_out": _LINEAR_CCA,
+        "test_copy": "the arrays of the user are never changed, whatever copy says",
+        "test_n_components_upper_bounds": _WORDS,
+    },
+    "test_weight_boosting": {
+        "test_oneclass_adaboost_proba": "a single class is refused",
+        "test_iris": _PRIVATE,
+        "test_importances": _IMPORTANCE,
+        "test_adaboost_numerically_stable_feature_importance_with_small_weights": _IMPORTANCE,
+        "test_estimator": _WEIGHTED,
+        "test_adaboostclassifier_without_sample_weight": _WORDS,
+        "test_adaboost_decision_function": _WEIGHTED,
+        "test_multidimensional_X": "rows are vectors",
+    },
+    "test_gaussian_mixture": {
+        "test_gaussian_mixture_array_api_compliance": _ARRAYS,
+        "test_gaussian_mixture_raises_where_array_api_not_implemented": _ARRAYS,
+        "test_gaussian_mixture_precisions_init": _PRIVATE,
+        "test_gaussian_mixture_n_parameters": _PRIVATE,
+        "test_gaussian_mixture_aic_bic": _PRIVATE,
+        "test_fitted_precision_covariance_concistency": "precisions_: covariances_ are stored",
+        "test_gaussian_mixture_fit_convergence_warning": _EM,
+        "test_warm_start": _EM,
+        "test_init": _EM,
+        "test_means_for_all_inits": _EM,
+        "test_regularisation": "a least variance is always there",
+        "test_sample": _WORDS,
+    },
+}
+"""Why tests are left out, by file and function, or function with parameters."""

@@ -17,15 +17,17 @@ from typing import Any
 
 import pytest
 
-from peers.adapters import ADAPTERS, Adapter, NotOfferedError
+from peers.adapters import ADAPTERS, OTHERS, Adapter, NotOfferedError
 from peers.files import FILES, LEFT_OUT
 
 PATHS = {Path(str(importlib.util.find_spec(name).origin)): name for name in FILES.values()}  # type: ignore[union-attr]
 """Where the installed test files lie."""
 NAMES = re.compile(r"\b(" + "|".join(peer.__name__ for peer in ADAPTERS) + r")\b")
 """The names of the classes that are replaced, in a source."""
-OUTCOMES = "PEERS_OUTCOMES"
-"""The environment variable that names the file for the outcomes."""
+OUTCOMES, INSTEAD = "PEERS_OUTCOMES", "PEERS_INSTEAD"
+"""Environment variables: the file for the outcomes, and another adapter that is to be used."""
+if instead := OTHERS.get(os.environ.get(INSTEAD, "")):
+    ADAPTERS[instead.peer] = instead
 
 
 @contextmanager
@@ -99,7 +101,9 @@ def concerns_us(item: pytest.Item) -> bool:
         isinstance(one, Adapter) or (inspect.isclass(one) and issubclass(one, Adapter))
         for one in flat
     )
-    return ours or bool(NAMES.search(inspect.getsource(item.obj)))  # type: ignore[attr-defined]
+    source = inspect.getsource(item.obj)  # type: ignore[attr-defined]
+    # Decorators name the classes of all parameters, and those of this test were looked at.
+    return ours or bool(NAMES.search(source[source.index("def ") :]))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -123,19 +127,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     while error is not None and not isinstance(error, NotOfferedError):
         error = error.__cause__ or error.__context__
     if error is not None and report.failed:
-        report.outcome, report.wasxfail = "skipped", ""
-        del report.wasxfail
+        report.outcome = "skipped"
         report.longrepr = (str(item.path), 0, f"Skipped: {error}")
     if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
-        _note(item, report)
+        _note(item, report, call.excinfo)
 
 
-def _note(item: pytest.Item, report: Any) -> None:
+def _note(item: pytest.Item, report: Any, raised: Any) -> None:
     outcome, why = report.outcome, ""
     if outcome == "skipped":
         why = str(report.longrepr[2]).removeprefix("Skipped: ")
     elif outcome == "failed":
-        why = str(report.longrepr).strip().splitlines()[-1] if report.longrepr else ""
+        lines = str(raised.value).strip().splitlines()
+        why = ": ".join([raised.typename, *lines[:1]])
     elif Adapter.made == item._made:  # type: ignore[attr-defined]
         outcome = "none of our classes"
     line = {"file": item.path.stem, "test": item.name, "outcome": outcome, "why": why}

@@ -67,6 +67,12 @@ def test_the_tables_of_the_fuzzers_are_those_of_the_results():
     assert text("docs/torture.inc") == tables, "run python docs/make_torture.py"
 
 
+def test_the_tables_of_the_peers_are_those_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    tables = script("make_peers").current()
+    assert text("docs/peers.inc") == tables, "run python docs/make_peers.py"
+
+
 def test_every_work_in_the_bibliography_is_cited():
     works = re.findall(r"^@\w+\{(\w+),", text("docs/references.bib"), re.MULTILINE)
     pages = [path for path in DOCS.rglob("*") if path.suffix in (".rst", ".md")]

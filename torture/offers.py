@@ -126,6 +126,7 @@ def _of_hulls(model: Any, data: Data) -> Iterator[Call]:
     yield "aic", lambda: (model.aic(X), model.bic(X))
     yield "sample", lambda: model.sample(3)
     yield "staged_decision_function", lambda: list(model.staged_decision_function(new))
+    yield "staged_predict_proba", lambda: list(model.staged_predict_proba(new))
     yield "staged_predict", lambda: [stage[:0] for stage in model.staged_predict(new)]
     yield "staged_score_samples", lambda: list(model.staged_score_samples(new))
 

@@ -59,6 +59,15 @@ def test_logarithms_of_probabilities(model, n_classes):
     assert model.predict_log_proba(X.astype(np.float32)).dtype == np.float32
 
 
+def test_staged_probabilities_end_with_those_of_the_model():
+    X, y = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)
+    model = HullBoostClassifier(n_terms=5, random_state=0).fit(X, y)
+    stages = list(model.staged_predict_proba(X))
+    assert len(stages) == len(model.path_) > 1
+    np.testing.assert_allclose(stages[-1], model.predict_proba(X), rtol=1e-9)
+    assert not np.allclose(stages[0], stages[-1])
+
+
 def test_a_probability_of_zero_has_a_logarithm(monkeypatch):
     model = HullBoostClassifier(n_terms=2).fit([[0.0], [1.0]], [0, 1])
     monkeypatch.setattr(type(model), "predict_proba", lambda self, X: np.array([[0.0, 1.0]]))

@@ -167,7 +167,7 @@ def matrix_statistics(
         cross[panel] = V[:, panel].T @ scaled
 
     workers.map(fill, Workers.slices(P, limits.PANEL))
-    _mirror(gram)
+    gram = np.triu(gram) + np.triu(gram, 1).T
     trace, norms = float(weights @ np.diag(matrix)), weights @ (targets * targets)
     return GramStatistics(gram, cross, norms, trace, float(weights.sum()), P)
 

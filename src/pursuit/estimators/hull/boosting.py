@@ -700,6 +700,16 @@ class HullBoostClassifier(
         for vote in self.staged_decision_function(X):
             yield self._decide(vote.reshape(len(vote), -1))
 
+    def staged_predict_proba(self, X: Any) -> Iterator[Floats]:
+        """Yield probabilities after 1, 2, … rounds, calibrated as those of the last are.
+
+        Yields
+        ------
+        p : array of shape (n_rows, n_classes)
+        """
+        for vote in self.staged_decision_function(X):
+            yield self.calibration_.probabilities(vote.reshape(len(vote), -1))
+
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield votes after 1, 2, … rounds.
 

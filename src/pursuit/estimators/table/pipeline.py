@@ -223,6 +223,7 @@ class TablePipeline(Pipeline, SavedModel):
     score = ModelMethod()
     score_samples = ModelMethod()
     staged_predict = ModelMethod()
+    staged_predict_proba = ModelMethod()
     staged_decision_function = ModelMethod()
     staged_score_samples = ModelMethod()
     transform = ModelMethod()
