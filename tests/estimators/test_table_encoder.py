@@ -529,7 +529,7 @@ def test_numbers_that_are_no_floats():
     encoded = TableEncoder().fit_transform(pd.DataFrame({"x": values}))
     np.testing.assert_array_equal(encoded[:3], [[1.75, 1], [1, 0], [2.5, 0]])
     with pytest.raises(TableError, match="infinity, in 1 of 2 rows"):
-        TableEncoder().fit(pd.DataFrame({"x": [-(10**400), 1]}))
+        TableEncoder().fit(pd.DataFrame({"x": [-(10**400), 1]}, dtype=object))
 
 
 def test_types_of_all_kinds():

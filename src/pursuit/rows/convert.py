@@ -159,7 +159,7 @@ def _of_stream(X: Any) -> Table:
 def _of_frames(X: Any) -> Table:
     name = f"the {type(X).__name__}"
     require_pyarrow(name)
-    schema = X.collect_schema().to_frame().to_arrow().schema
+    schema = X.clear().collect().to_arrow().schema
     frames = (
         X.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True)
         if hasattr(X, "collect_batches")
