@@ -200,22 +200,26 @@ class _BlockStatistics:
 
     def __call__(self, items: Any, y: Floats, w: Floats) -> GramStatistics:
         """The statistics of one block."""
+        gram, cross = map(np.zeros, self._shapes)
         part, spans = partial(self._part, items, y, w), Workers.slices(len(w), BUFFER_ROWS)
-        sums: list[Floats] = []
         for some in Workers.slices(len(spans), self._at_once):
-            for own in self._workers.map(part, spans[some]):
-                for total, products in zip(sums, own, strict=False):
-                    total += products
-                sums = sums or [products.astype(np.float64, copy=False) for products in own]
-        gram, cross = sums or map(np.zeros, self._shapes)
+            for own_cross, buffers in self._workers.map(part, spans[some]):
+                cross += own_cross
+                gram += buffers[0]
+                self._buffers.append(buffers)
         trace = float(w @ self._kernel.diag(items))
         return GramStatistics(gram, cross, w @ (y * y), trace, float(w.sum()), len(w))
 
-    def _part(self, items: Any, y: Floats, w: Floats, rows: slice) -> tuple[NDArray[Any], Floats]:
-        """V'WV and V'Wy of some rows; without a whitener V is K."""
-        own = self._buffers.pop() if self._buffers else self._new_buffers()
+    def _part(
+        self, items: Any, y: Floats, w: Floats, rows: slice
+    ) -> tuple[Floats, list[NDArray[Any]]]:
+        """V'Wy of some rows, and buffers, the first of which holds V'WV; K is the second one.
+
+        V is the last one, which is K without a whitener.
+        """
+        buffers = self._buffers.pop() if self._buffers else self._new_buffers()
         n = rows.stop - rows.start
-        K, V, roots = own[0][:n], own[-1][:n], np.sqrt(w[rows])[:, None]
+        gram, K, V, roots = buffers[0], buffers[1][:n], buffers[-1][:n], np.sqrt(w[rows])[:, None]
         items = items[rows]
         for tile in Workers.slices(n, self._tile_rows):
             self._bound(items[tile], out=K[tile])
@@ -228,12 +232,16 @@ class _BlockStatistics:
         targets, cross = roots * y[rows], np.empty(self._shapes[1])
         for panel in self._panels:
             cross[panel] = V[:, panel].T.astype(np.float64, copy=False) @ targets
-        gram = V.T @ V
-        self._buffers.append(own)
-        return gram, cross
+        np.matmul(V.T, V, out=gram)
+        return cross, buffers
 
     def _new_buffers(self) -> list[NDArray[Any]]:
-        """Room for K, and for V if it is another matrix."""
-        shape = BUFFER_ROWS, self._bound.n_columns
-        K = np.empty(shape, dtype=self._dtype)
-        return [K] if self._whitener is None else [K, np.empty(shape)]
+        """Room for the product, for K, and for V if it is another matrix.
+
+        They are kept from part to part: to touch new memory takes a few per cent of the time.
+        """
+        (P, _), types = self._shapes[0], [self._dtype]
+        if self._whitener is not None:
+            types.append(np.dtype(np.float64))
+        shapes = [(P, P), *[(BUFFER_ROWS, P)] * len(types)]
+        return [np.empty(*made) for made in zip(shapes, [types[-1], *types], strict=True)]
