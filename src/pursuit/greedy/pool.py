@@ -224,7 +224,8 @@ class PooledSearch:
         problem, sample, pool = self.problem, self.problem.sample, self.pool
         sees_all = self.sketch_rows is None or self.sketch_rows >= sample.n_rows
         for rounds_left in reversed(range(self.rounds)):
-            start, n_kept = problem.meter.seconds, self.n_kept
+            begun = start = problem.meter.seconds
+            n_kept = self.n_kept
             K = kernel_matrix(problem.kernel, pool.items, problem.workers)
             if len(pool) > max(capacity, limits.SMALL_ROWS // 2) and not n_kept:
                 apart = spanning(K, problem.kernel, capacity)
@@ -243,7 +244,7 @@ class PooledSearch:
             # Always float64 tiles: in Gram form the choice squares the condition number.
             statistics = problem.statistics(pool.items, seen)
             each_step = None if rounds_left else after_step
-            ends = [*rules, *self._deadline(start, seen.n_rows * len(pool) ** 2)]
+            ends = [*rules, *self._deadline(begun, start, seen.n_rows * len(pool) ** 2)]
             path, chosen = self._pursue(
                 pool, statistics, K, n_kept, seen.n_rows, capacity, ends, each_step
             )
@@ -268,7 +269,7 @@ class PooledSearch:
         self, pool: Pool, K: Floats, capacity: int, rules: Sequence[StopRule]
     ) -> tuple[Path, Indices]:
         """Choose by the rows that the pool consists of, or by as many others; overwrites K."""
-        problem, start = self.problem, self.problem.meter.seconds
+        problem = self.problem
         if pool.index.min() >= 0:
             seen = problem.sample.take(pool.index)
             statistics = matrix_statistics(K, seen.targets, seen.weights, problem.workers)
@@ -276,11 +277,10 @@ class PooledSearch:
             rows = draw_rows(problem.sample.n_rows, len(pool), problem.rng)
             seen = problem.sample.take(rows)
             statistics = problem.statistics(pool.items, seen)
-        ends = [*rules, *self._deadline(start, seen.n_rows * len(pool) ** 2)]
         path, chosen = self._pursue(
-            pool, statistics, K, self.n_kept, seen.n_rows, capacity, ends, None
+            pool, statistics, K, self.n_kept, seen.n_rows, capacity, rules, None
         )
-        return self._deepened(path, pool, chosen, seen, capacity, ends, None) or (path, chosen)
+        return self._deepened(path, pool, chosen, seen, capacity, rules, None) or (path, chosen)
 
     def _with_all_rows(
         self, path: Path, chosen: Indices, known: GramStatistics | None, pool: Pool
@@ -296,14 +296,17 @@ class PooledSearch:
         more = replace(more, value=np.append(path.value, np.repeat(path.value[-1:], len(rest))))
         return more, np.concatenate([chosen, rest]), None
 
-    def _deadline(self, start: float, work: float) -> list[Deadline]:
-        """The rule of ``max_time``, from the time that statistics of this much work took."""
+    def _deadline(self, begun: float, start: float, work: float) -> list[Deadline]:
+        """The rule of ``max_time``, from the time that statistics of this much work took.
+
+        They began at ``start``, and the search at ``begun``.
+        """
         if self.max_time is None:
             return []
         now, n_rows = self.problem.meter.seconds, self.problem.sample.n_rows
         cost = (now - start) / work
         # Steps are cheap beside the statistics: even if those took all the time, some follow.
-        end = max(self.max_time, now + _LEAST_SHARE * (now - start))
+        end = max(self.max_time, now + _LEAST_SHARE * (now - begun))
         return [Deadline(end, lambda n: cost * n_rows * n**2)]
 
     def _deepened(

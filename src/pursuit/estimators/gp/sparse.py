@@ -157,8 +157,8 @@ class SparseGPRegressor(
         ``"full"``: look at every row at every step. A :class:`Search` sets the size of the pool
         (by default ``2 * n_basis + 1000``, for a fresh search 59), the rows of the sketch, the
         number of rounds (1), the score and the candidates. By default the rows of the pool choose
-        an eighth more points than ``n_basis``, and a sketch of two rows per candidate chooses among
-        those; all rows do where they are at most four times as many as the sketch.
+        an eighth more points than ``n_basis``, and a sketch of four rows per candidate chooses
+        among those; all rows do where they are at most three times as many as the sketch.
     optimizer : {"evidence", None} or Evidence, default "evidence"
         How hyper-parameters are learned: by the exact evidence on 500, then 2 000 rows. An
         :class:`Evidence` sets the number of restarts and of rows. None keeps the kernel as it is

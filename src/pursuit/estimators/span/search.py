@@ -45,7 +45,7 @@ _CHOSEN_BY, _LEAST_SHARE = 0.6, 0.1
 """Shares of a fit's time: when moves begin, and what the choice has in any case."""
 _GROWTH_BETWEEN_LOOKS = 0.1
 _FIRST_SIZE = 256
-_ALL_INSTEAD = 4
+_ALL_INSTEAD = 3
 """Sketches of more than one part in so many of the rows are not worth a pass of their own: an
 eighth more points on all rows is less work than that pass."""
 
@@ -339,7 +339,7 @@ def _fresh_size(plan: SearchPlan) -> int:
 def _looked_at(plan: SearchPlan, n_rows: int, pool_size: int) -> dict[str, Any]:
     """Which rows a pooled search looks at: the number in its sketch, and whether the pool's first.
 
-    A sketch has two rows per member of the pool. All rows take its place where they are at most
+    A sketch has four rows per member of the pool. All rows take its place where they are at most
     ``_ALL_INSTEAD`` as many: the fit then has its statistics from the choice.
     """
     rows = plan.search.rows
@@ -347,7 +347,7 @@ def _looked_at(plan: SearchPlan, n_rows: int, pool_size: int) -> dict[str, Any]:
         return {"sketch_rows": None}
     if rows is not None:
         return {"sketch_rows": int(rows)}
-    sketch = 2 * pool_size
+    sketch = 4 * pool_size
     sketch_rows = sketch if n_rows > _ALL_INSTEAD * sketch else None
     return {"sketch_rows": sketch_rows, "screened": max(limits.SMALL_ROWS, pool_size) < n_rows}
 
