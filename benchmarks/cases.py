@@ -16,7 +16,7 @@ from benchmarks.compare_cases import compare_tables
 from benchmarks.component_cases import components, denoising, novelty
 from benchmarks.conformal_cases import conformal
 from benchmarks.dask_cases import dask_pass
-from benchmarks.data import kin40k, protein, robot_arm
+from benchmarks.data import friedman, kin40k, protein, robot_arm
 from benchmarks.draw_cases import sample_functions
 from benchmarks.evidence_cases import evidence_speed
 from benchmarks.exact_cases import exact_distance_case, exact_gp_case
@@ -64,6 +64,7 @@ from benchmarks.svm_cases import (
     svm_synthetic,
     svm_usps,
 )
+from pursuit import SparseGPRegressor
 from pursuit.gram import gram_statistics
 from pursuit.greedy import CostMeter, MaxSize, Pursuit
 from pursuit.kernels import CountingKernel, compile_kernel
@@ -287,6 +288,38 @@ def certify(quick: bool, repeat: int) -> list[Figure]:
     ]
 
 
+def certify_default(quick: bool, repeat: int) -> list[Figure]:
+    """The automatic certificate: its share of a fit that learns all, its gap beside the published.
+
+    Shares are of the wall-clock time that the fit reports for its stages.
+    """
+    size, many = (64, 12_000) if quick else (512, 400_000)
+    sets = {
+        "kin40k": (kin40k().X_train, kin40k().y_train, 0.15),
+        "protein": (protein().X_train, protein().y_train, 0.15),
+        "friedman": (*friedman(many), 0.25),
+    }
+    figures = []
+    for name, (X, y, most) in sets.items():
+        rows = slice(12_000 if quick else None)
+        shares, found, model = [], None, None
+        for _ in range(repeat):
+            model = SparseGPRegressor(n_basis=size, random_state=0).fit(X[rows], y[rows])
+            seconds = model.learning_report_.seconds
+            shares.append(seconds["certify"] / sum(seconds.values()))
+            found = model.certificate_
+        assert model is not None
+        assert found is not None
+        published = model.certify(X[rows], y[rows], kind="published")
+        limit = {"at_least": 2.0} if name == "friedman" else {}
+        figures += [
+            Figure(f"{name}, {found.kind}: share of the fit", min(shares), "x", at_most=most),
+            Figure(f"{name}: gap", found.gap),
+            Figure(f"{name}: published gap / gap", published.gap / found.gap, "x", **limit),
+        ]
+    return figures
+
+
 CASES: dict[str, Case] = {
     "pass": statistics_pass,
     "precision": precision,
@@ -299,6 +332,7 @@ CASES: dict[str, Case] = {
     "protein-nystroem": protein_nystroem,
     "small-fits": small_fits,
     "certify": certify,
+    "certify-default": certify_default,
     "memory": memory,
     "scaling": scaling,
     "evidence": evidence,

@@ -123,6 +123,15 @@ def _made(
     return standardised(name, X[:n_train], y[:n_train], X[n_train:], y[n_train:])
 
 
+def friedman(n_rows: int) -> tuple[Floats, Floats]:
+    """Friedman's first function of ten features, with a noise of half its deviation."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(n_rows, 10))
+    y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
+    y += 10 * X[:, 3] + 5 * X[:, 4] + rng.normal(0, 2.5, n_rows)
+    return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
+
+
 def _published(name: str, load: Callable[..., tuple[Floats, ...]], split: int) -> Regression:
     """A split of a published data set."""
     try:

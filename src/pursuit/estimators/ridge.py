@@ -136,10 +136,12 @@ class SparseKernelRidge(
         where there are fewer. The other methods have no such choice.
     tol : float or None, default None
         Stop when the certificate's ``relative_gap`` is at most ``tol``.
-    certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
-            default "auto"
-        Which proof of optimality ``fit`` computes: ``"auto"`` is ``"hybrid"`` up to 10 000 rows and
-        ``"published"`` beyond. :meth:`certify` explains the kinds and computes any later.
+    certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "grouped", \
+            "two-level", "pcg"}, default "auto"
+        Which proof of optimality ``fit`` computes: ``"auto"`` is ``"hybrid"`` up to 10 000
+        rows. Of more rows a sample tells whether ``"grouped"`` should say something; else, with
+        ``tol`` and for rows on a cluster it is ``"published"``. :meth:`certify` explains the kinds
+        and computes any later.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional

@@ -154,8 +154,8 @@ class FullScaleGPRegressor(
     normalize_y : bool, default True
         Centre and scale the targets of each output first, by their weighted mean and deviation.
         ``noise``, ``kernel_`` and the calibration are in these units; predictions are not.
-    certificate : {None, "auto", "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
-            default None
+    certificate : {None, "auto", "published", "dense", "scaled", "hybrid", "grouped", \
+            "two-level", "pcg"}, default None
         Which proof of optimality the fit computes for its global part, ``global_.certificate_``.
     memory : {"auto", "stored", "on-demand"}, default "auto"
         Whether the features of near rows, ``n_basis`` numbers per training row, are stored, or

@@ -186,11 +186,13 @@ class SparseGPRegressor(
         with ``"student-t"`` by those of targets clipped at four robust deviations.
         ``noise``, ``kernel_``, ``dual_coef_``, ``path_`` and the certificate are in these units;
         predictions are not.
-    certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "two-level", "pcg"}, \
-            default "auto"
-        Which proof of optimality ``fit`` computes. ``"auto"`` is ``"hybrid"`` up to 10 000 rows,
-        50 000 when hyper-parameters are learned, and ``"published"`` beyond; :meth:`certify`
-        explains the kinds and computes any later.
+    certificate : {"auto", None, "published", "dense", "scaled", "hybrid", "grouped", \
+            "two-level", "pcg"}, default "auto"
+        Which proof of optimality ``fit`` computes. ``"auto"`` is ``"hybrid"`` up to 10 000 rows.
+        Of more rows a sample tells which kind should say something: ``"hybrid"`` up to 50 000 rows
+        when hyper-parameters are learned, ``"grouped"``, or else ``"published"``, which it always
+        is with ``tol`` and for rows on a cluster. :meth:`certify` explains the kinds and computes
+        any later.
     gamma, coef0, degree : float, optional
         Parameters of kernels given by name, as in `pairwise_kernels`.
     kernel_params : dict, optional

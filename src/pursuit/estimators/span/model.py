@@ -219,16 +219,18 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         ----------
         X, y, sample_weight
             The training data, as in :meth:`fit`.
-        kind : {"hybrid", "published", "dense", "scaled", "two-level", "pcg"}, default "hybrid"
+        kind : {"hybrid", "published", "dense", "scaled", "grouped", "two-level", "pcg"}, \
+                default "hybrid"
             Which lower bound to use. ``"published"`` is SB01's second pursuit, and cannot fall
             below the noise floor. ``"dense"`` takes the residual as dual point, ``"scaled"`` its
             best multiple, ``"hybrid"`` the best point in the span of both it and SB01's; they cost
             one product with the full kernel matrix, in O(n_rows) memory. ``"pcg"`` improves the
-            point by ``steps`` conjugate-gradient steps (5), a product each. ``"two-level"`` needs
-            no such product but a pivoted Cholesky of ``n_second`` columns (4 ``n_basis_``), in
-            O(n_rows n_second) memory.
+            point by ``steps`` conjugate-gradient steps (5), a product each. ``"grouped"`` adds up
+            the minima of random groups of ``group_rows`` rows, each with its share of the noise
+            (256 to 768, as many as a sample asks for). ``"two-level"`` needs no such product but a
+            pivoted Cholesky of ``n_second`` columns (4 ``n_basis_``), in O(n_rows n_second) memory.
         **options
-            ``steps`` for pcg, ``n_second`` for two-level.
+            ``steps`` for pcg, ``group_rows`` for grouped, ``n_second`` for two-level.
 
         Returns
         -------
