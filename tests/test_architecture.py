@@ -73,7 +73,7 @@ def walks():
     assert model.learning_report_.moved.startswith("moved by 20 steps")
     assert model.certificate_ is not None
     with Walk() as predict:
-        model.predict(X[:500])
+        model.predict(np.tile(X, (2, 1)))
     with Walk() as few:
         model.predict(X[:1])
     return fit, predict, few

@@ -417,9 +417,8 @@ class KernelModel:
         [kernel] = self._compiled_kernels(X)
         return kernel
 
-    def _keep_bound(self, kernel: Kernel) -> None:
-        """Bind the kernel of a fit to the points, once for all predictions of a few rows."""
-        points = self._points
+    def _keep_bound(self, kernel: Kernel, points: Any) -> None:
+        """Bind the kernel of a fit to its points, once for all predictions of a few rows."""
         numeric = isinstance(points, np.ndarray) and points.ndim == 2
         numeric = numeric and hasattr(self, "n_features_in_") and len(points) > 0
         inner = kernel.kernel if isinstance(kernel, CountingKernel) else kernel
@@ -533,7 +532,7 @@ class BasisModel(KernelModel):
     def _keep_bound_basis(self, kernel: Kernel) -> None:
         """Bind the kernel of a fit to the basis, once for all predictions; freeze parameters."""
         self._freeze_parameters()
-        self._keep_bound(kernel)
+        self._keep_bound(kernel, self.basis_)
 
     def _after_loading(self) -> None:
         basis = getattr(self, "basis_", None)

@@ -693,7 +693,8 @@ class StationaryColumns(Tiles):
             self._in_double = StationaryColumns(kernel, Z, np.float64)
             return
         self._along_origin = placed @ self._origin
-        cast, self._Z_norms = self._cast(placed)
+        cast = self._cast(placed)
+        self._Z_norms = squared_norms(cast)
         self._Z_terms = self._sign * self._Z_norms + self._intercept
         self._right = -2.0 * self._sign * cast.T
         if is_sparse(Z):
@@ -716,7 +717,8 @@ class StationaryColumns(Tiles):
             out[:] = self._in_double(A)
             return out
         placed = self._place(A)
-        cast, norms = self._cast(placed)
+        cast = self._cast(placed)
+        norms = squared_norms(cast)
         far = norms > self._farthest
         if far.any():
             A = as_points(A)
@@ -737,11 +739,14 @@ class StationaryColumns(Tiles):
 
     def pieces(self, A: Items, height: int) -> Iterator[tuple[slice, Tile]]:
         """Yield rows and k(A[rows], Z); all rows are placed at once, tiles share their memory."""
-        placed = self._placed_at_once(A)
-        if self._wide is None or placed is None:
+        cast = None if self._wide is None else self._cast(self._place(A))
+        norms = np.array([np.inf]) if cast is None else squared_norms(cast)
+        beyond = bool((norms > self._farthest).any())
+        if self._wide is None or not isinstance(cast, np.ndarray) or beyond:
+            # Where u is not one product for all rows.
             yield from super().pieces(A, height)
             return
-        left, norms = placed
+        left = self._left(cast, norms)
         self.count(len(left))
         given = self._spoilt_rows(A, norms)
         scratch = np.empty((min(height, len(left)), self._wide.shape[1]), self.dtype)
@@ -755,22 +760,12 @@ class StationaryColumns(Tiles):
             self._apply(u)
             yield rows, tile
 
-    def _placed_at_once(self, A: Items) -> tuple[Tile, Vector] | None:
-        """Return [x̃, |x̃|², 1] and |x̃|², or None where u is not one product for all rows."""
-        if self._wide is None:
-            return None
-        cast, norms = self._cast(self._place(A))
-        if not isinstance(cast, np.ndarray) or bool((norms > self._farthest).any()):
-            return None
-        return self._left(cast, norms), norms
-
-    def _cast(self, placed: Any) -> tuple[Any, Vector]:
-        """Return placed rows in the type of the tile, and |x̃|²."""
+    def _cast(self, placed: Any) -> Any:
+        """Return placed rows in the type of the tile; what it cannot hold is infinite there."""
         if self.dtype == np.float64:
-            return placed, squared_norms(placed)
+            return placed
         with np.errstate(over="ignore"):
-            cast = placed.astype(self.dtype)
-        return cast, squared_norms(cast)
+            return placed.astype(self.dtype)
 
     def _left(self, cast: Tile, norms: Vector) -> Tile:
         """Return [x̃, |x̃|², 1]."""

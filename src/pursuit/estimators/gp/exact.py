@@ -372,7 +372,7 @@ class ExactGPRegressor(
             points = self.train_indices_ if self.X_train_ is None else self.X_train_
             report = with_importance(learned, self, problem, points, v, run)
         self._freeze_parameters()
-        self._keep_bound(kernel)
+        self._keep_bound(kernel, self.X_train_)
         self.dual_coef_ = v[:, 0] if self._single_output else v
         iterations, found = self.path_.iterations, self.path_.certificates
         assert iterations is not None
@@ -679,7 +679,7 @@ class ExactGPRegressor(
     def _after_loading(self) -> None:
         super()._after_loading()
         if isinstance(getattr(self, "X_train_", None), np.ndarray):
-            self._keep_bound(self._compiled(self.X_train_))
+            self._keep_bound(self._compiled(self.X_train_), self.X_train_)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
