@@ -74,6 +74,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "test_kernel_approximation": {
         "test_nystroem_approximation_array_api": _ARRAYS,
         "test_nystroem_precomputed_kernel": _WORDS,
+        "test_nystroem_approximation": "kernels that are not positive semi-definite are refused",
         "test_nystroem_callable": "how often a kernel is called for how many pairs",
     },
     "test_kernel_pca": {
@@ -148,6 +149,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "test_adaboostclassifier_without_sample_weight": _WORDS,
         "test_adaboost_decision_function": _WEIGHTED,
         "test_multidimensional_X": "rows are vectors",
+        "test_sparse_classification": "estimators_, by which the test sees types; learners_ here",
     },
     "test_gaussian_mixture": {
         "test_gaussian_mixture_array_api_compliance": _ARRAYS,
