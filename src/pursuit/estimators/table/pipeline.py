@@ -224,6 +224,7 @@ class TablePipeline(Pipeline, SavedModel):
     score_samples = ModelMethod()
     staged_predict = ModelMethod()
     staged_predict_proba = ModelMethod()
+    staged_score = ModelMethod()
     staged_decision_function = ModelMethod()
     staged_score_samples = ModelMethod()
     transform = ModelMethod()
