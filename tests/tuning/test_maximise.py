@@ -54,13 +54,13 @@ def test_float32_until_its_rounding_shows(workers, monkeypatch):
     plain = Evidence.value_and_gradient
     monkeypatch.setattr(Evidence, "value_and_gradient", recorded)
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0])
-    noisy = subset(workers, m=300)
+    noisy = subset(workers, m=500)
     noisy.y[:] += 0.5 * np.random.default_rng(1).standard_normal(noisy.y.shape)
     found = maximise(noisy, kernel, NOISE, "given")
     assert set(types) == {np.float32}
     assert found.evidence_per_row == pytest.approx(at(noisy, found.kernel, found.noise), abs=1e-5)
     types.clear()
-    exact = subset(workers, m=300)
+    exact = subset(workers, m=500)
     exact.y[:] = np.sin(exact.X[:, :1])
     found = maximise(exact, kernel, NoiseRange(0.1, 1e-8, 10.0), "given")
     single = [dtype is np.float32 for dtype in types]

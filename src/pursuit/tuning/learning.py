@@ -36,8 +36,9 @@ _BRIEF_STEPS, _BEAM = 4, 3  # Steps from every period tried; how many of them ar
 _ENOUGH = 1e-5  # Relative decrease, and largest slope, at which L-BFGS stops.
 _GIVEN_ENOUGH, _AGAIN_ENOUGH = 1e-8, 1e-6  # For a given kernel: it may rise slowly for long.
 _LINE_SEARCH = 8  # Most evaluations along a line. More: wasted where rounding hides the decrease.
-_SINGLE_FROM, _SINGLE_ENOUGH = 256, 1e-5
-"""float32 serves from so many rows, where steps need not resolve less than this per row."""
+_SINGLE_FROM, _SINGLE_ENOUGH = 500, 1e-5
+"""float32 serves from so many rows, where steps need not resolve less than this per row. Fewer rows
+cost little in float64."""
 _AT_BOUND = 1e-3  # Distance in the logarithm that counts as on the bound.
 _UNBOUNDED = 3.0  # Restarts draw θ without a bound within this distance of the first start.
 _NOTHING = 0.1  # Evidence per row above noise below which single features are tried.
