@@ -61,9 +61,10 @@ def test_std_is_the_root_of_the_diagonal(waves, rough_kernel, n_outputs, include
     model = fixed_gp(rough_kernel, noise=0.2, n_basis=15).fit(data.X, data.y)
     mean, std = model.predict(data.new, return_std=True, include_noise=include_noise)
     same_mean, cov = model.predict(data.new, return_cov=True, include_noise=include_noise)
-    shape = (25,) if n_outputs is None else (25, n_outputs)
-    assert mean.shape == std.shape == shape
-    assert cov.shape == ((25, 25) if n_outputs is None else (25, 25, n_outputs))
+    # A single column of targets gives vectors, as in scikit-learn.
+    outputs = () if n_outputs in (None, 1) else (n_outputs,)
+    assert mean.shape == std.shape == (25, *outputs)
+    assert cov.shape == (25, 25, *outputs)
     np.testing.assert_array_equal(mean, same_mean)
     np.testing.assert_array_equal(mean, model.predict(data.new))
     diagonal = np.einsum("ii...->i...", cov)

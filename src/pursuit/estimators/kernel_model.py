@@ -45,7 +45,7 @@ from pursuit.kernels import (
     resolve_columns,
 )
 from pursuit.linalg import Workers, single_threaded_blas
-from pursuit.rows import RowSource, as_table, computed, is_dask, map_lazily
+from pursuit.rows import BLOCK_ROWS, RowSource, as_table, computed, is_dask, map_lazily
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -243,11 +243,16 @@ class BoundBasis:
         self.kernel, self.points = kernel, points
         self._columns: BoundKernel | None = None
 
-    def __call__(self, X: Floats) -> Any:
-        """k(X, points)."""
+    @property
+    def columns(self) -> BoundKernel:
+        """The bound kernel."""
         if self._columns is None:
             self._columns = self.kernel.columns(self.points)
-        return self._columns(X)
+        return self._columns
+
+    def __call__(self, X: Floats) -> Any:
+        """k(X, points)."""
+        return self.columns(X)
 
 
 @dataclass(frozen=True)
@@ -434,15 +439,16 @@ class KernelModel:
         bound = self._bound_for(X)
         if bound is not None:
             with single_threaded_blas():
-                values: Floats = bound(X) @ coefficients
-            return values
+                # In the same pieces as rows that are read block by block, to the last bit.
+                height = limits.piece_rows(len(coefficients))
+                return bound.columns.times(X, coefficients, height)
         rows, X = prediction_rows(self, X)
         bound = self._fitted_basis
         kernel = self._compiled(X) if bound is None else bound.kernel
         with Workers(self.n_jobs) as workers:
             return kernel_times(rows, kernel, self._points, coefficients, workers)
 
-    def _bound_for(self, X: Any, most_rows: int = limits.TILE_ENTRIES) -> BoundBasis | None:
+    def _bound_for(self, X: Any, most_rows: int = BLOCK_ROWS) -> BoundBasis | None:
         """The kernel bound to the points, if X is plain and too small for threads to pay.
 
         Plain is a float64 array of finite numbers that needs no conversion, of the right width.

@@ -186,8 +186,9 @@ class PartsOfProcess(PartsModel):
         >>> import numpy as np
         >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
         >>> from pursuit import SparseGPRegressor, on_columns
-        >>> X = np.random.default_rng(0).uniform(size=(200, 2))
-        >>> y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(200, 2))
+        >>> y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=200)
         >>> kernel = on_columns(RBF(), [0]) + on_columns(RBF(), [1]) + WhiteKernel()
         >>> model = SparseGPRegressor(kernel, random_state=0).fit(X, y)
         >>> model.part_names_

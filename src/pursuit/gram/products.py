@@ -57,18 +57,16 @@ def kernel_times(
     rows: RowSource, kernel: Kernel, points: Any, coefficients: Floats, workers: Workers
 ) -> Floats:
     """k(rows, points) @ coefficients, tile by tile: shape (n_rows, n_outputs)."""
-    height = max(16, limits.PIECE_ENTRIES // max(len_items(points), 1))
-    step = _PIECES * height
-    task = TileTask(partial(_times, coefficients, height), (points,), step, np.concatenate)
+    height = limits.piece_rows(len_items(points))
+    task = TileTask(
+        partial(_times, coefficients, height), (points,), _PIECES * height, np.concatenate
+    )
     out = np.empty((rows.n_rows, coefficients.shape[1]))
     return row_pass(rows, kernel, task, workers, out=out)
 
 
 def _times(coefficients: Floats, height: int, bound: BoundKernel, items: Any) -> Floats:
-    product = np.empty((len_items(items), coefficients.shape[1]))
-    for rows, tile in bound.pieces(items, height):
-        np.matmul(tile, coefficients, out=product[rows])
-    return product
+    return bound.times(items, coefficients, height)
 
 
 def expansion_gradient(

@@ -145,6 +145,13 @@ class BoundKernel(Protocol):
             rows = slice(start, min(start + height, n_items(A)))
             yield rows, self(A[rows])
 
+    def times(self, A: Items, coefficients: Floats, height: int) -> Floats:
+        """Return k(A, Z) @ coefficients, `height` rows at a time."""
+        product = np.empty((n_items(A), coefficients.shape[1]))
+        for rows, tile in self.pieces(A, height):
+            np.matmul(tile, coefficients, out=product[rows])
+        return product
+
 
 class KernelGradient(Protocol):
     """Derivatives of a number E from its derivatives W = ∂E/∂k(A, B) by the kernel's values.
