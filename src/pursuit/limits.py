@@ -12,12 +12,6 @@ PIECE_ENTRIES = 1 << 16
 """Kernel values that are used at once and never stored: half a megabyte, which stays in the cache
 of a core. Twice as many leave it, half as many cost more calls."""
 
-
-def piece_rows(n_columns: int) -> int:
-    """Rows of a piece of `PIECE_ENTRIES` kernel values with so many points."""
-    return max(16, PIECE_ENTRIES // max(n_columns, 1))
-
-
 PANEL = 256
 """Columns per task when features of a span are formed or multiplied; part of their last bits."""
 

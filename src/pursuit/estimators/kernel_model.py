@@ -139,7 +139,7 @@ class LoggedProbabilities:
         log_probabilities : array of shape (n_rows, n_classes)
         """
         with np.errstate(divide="ignore"):
-            logarithms: Floats = np.log(in_double(self.predict_proba)(X))
+            logarithms: Floats = np.log(self.predict_proba(X))
         return logarithms
 
 
@@ -440,8 +440,7 @@ class KernelModel:
         if bound is not None:
             with single_threaded_blas():
                 # In the same pieces as rows that are read block by block, to the last bit.
-                height = limits.piece_rows(len(coefficients))
-                return bound.columns.times(X, coefficients, height)
+                return bound.columns.times(X, coefficients, limits.PIECE_ENTRIES)
         rows, X = prediction_rows(self, X)
         bound = self._fitted_basis
         kernel = self._compiled(X) if bound is None else bound.kernel

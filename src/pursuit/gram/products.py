@@ -15,6 +15,7 @@ from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram.engine import Block, TileTask, chunked, list_pass, row_pass, sum_pass
 from pursuit.kernels import BoundKernel, Kernel
+from pursuit.kernels.base import piece_rows
 from pursuit.linalg import Workers
 from pursuit.rows import (
     BLOCK_ROWS,
@@ -57,16 +58,11 @@ def kernel_times(
     rows: RowSource, kernel: Kernel, points: Any, coefficients: Floats, workers: Workers
 ) -> Floats:
     """k(rows, points) @ coefficients, tile by tile: shape (n_rows, n_outputs)."""
-    height = limits.piece_rows(len_items(points))
-    task = TileTask(
-        partial(_times, coefficients, height), (points,), _PIECES * height, np.concatenate
-    )
+    step = _PIECES * piece_rows(len_items(points), limits.PIECE_ENTRIES)
+    part = partial(BoundKernel.times, coefficients=coefficients, entries=limits.PIECE_ENTRIES)
+    task = TileTask(part, (points,), step, np.concatenate)
     out = np.empty((rows.n_rows, coefficients.shape[1]))
     return row_pass(rows, kernel, task, workers, out=out)
-
-
-def _times(coefficients: Floats, height: int, bound: BoundKernel, items: Any) -> Floats:
-    return bound.times(items, coefficients, height)
 
 
 def expansion_gradient(

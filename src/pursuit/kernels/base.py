@@ -126,6 +126,11 @@ class Extent:
         return np.inf if self.low is None else gamma(times * self.n_terms + more)
 
 
+def piece_rows(n_columns: int, entries: int) -> int:
+    """Return the rows of a piece of so many kernel values."""
+    return max(16, entries // max(n_columns, 1))
+
+
 class BoundKernel(Protocol):
     """A kernel bound to a fixed set of items Z; safe to call from many threads at once."""
 
@@ -145,10 +150,10 @@ class BoundKernel(Protocol):
             rows = slice(start, min(start + height, n_items(A)))
             yield rows, self(A[rows])
 
-    def times(self, A: Items, coefficients: Floats, height: int) -> Floats:
-        """Return k(A, Z) @ coefficients, `height` rows at a time."""
+    def times(self, A: Items, coefficients: Floats, entries: int) -> Floats:
+        """Return k(A, Z) @ coefficients, from pieces of so many kernel values."""
         product = np.empty((n_items(A), coefficients.shape[1]))
-        for rows, tile in self.pieces(A, height):
+        for rows, tile in self.pieces(A, piece_rows(len(coefficients), entries)):
             np.matmul(tile, coefficients, out=product[rows])
         return product
 
