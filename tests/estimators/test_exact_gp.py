@@ -439,6 +439,16 @@ def test_one_row_and_equal_rows(solver):
     np.testing.assert_allclose(same.predict([[1.0, 1.0]]), 3.0 * 40 / 40.5)
 
 
+@pytest.mark.parametrize("solver", ["cg", "cholesky"])
+def test_a_kernel_that_is_zero_everywhere(solver):
+    y = np.arange(5.0)
+    model = fixed_gp("linear", noise=0.04, solver=solver, normalize_y=False).fit(np.zeros((5, 3)), y)
+    mean, std = model.predict(np.zeros((2, 3)), return_std=True)
+    assert np.array_equal(mean, [0.0, 0.0])
+    assert std == pytest.approx([0.2, 0.2])
+    assert model.certificate_.lower <= y @ y / 2 <= model.certificate_.upper
+
+
 def test_smooth_kernels_are_of_low_rank(waves):
     """Landmarks that depend on others are left out; the rest solves the system in a few steps."""
     data = waves(300)

@@ -578,7 +578,7 @@ def _single_suffices(problem: Problem, whitener: Floats) -> bool:
     size = kernel_diagonal(sample.rows, problem.kernel).max(initial=0.0)
     largest = size * sample.weights.max(initial=0.0)
     unit = float(np.finfo(np.float32).eps) * np.sqrt(sample.n_rows)
-    longest = np.linalg.norm(whitener, axis=1).max()
+    longest = np.linalg.norm(whitener, axis=1).max(initial=0.0)
     moved = max(longest * np.sqrt(size * largest / problem.noise), largest / problem.noise)
     return bool(unit * moved <= _SINGLE_SHARE)
 
