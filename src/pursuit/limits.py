@@ -29,6 +29,13 @@ BASIS_TOLERANCE = 1e-8
 """The same for a basis that coefficients are solved for: with pivots below this share they would
 be mostly rounding."""
 
+ADDED_TOLERANCE = 1e-11
+"""The same for a basis of all rows of a fit, to which further rows are added.
+
+A larger value takes from a model what smooth kernels resolve beyond it; a smaller one lets points
+that nearly coincide have coefficients whose rounding shows in a certificate.
+"""
+
 SMALL_ROWS = 2_000
 """Up to this many rows a search looks at all of them, and no rows are reserved to judge a model."""
 

@@ -131,7 +131,10 @@ class Rounded:
         """Sum along an axis."""
         n = self.value.shape[axis]
         value, size = self.value.sum(axis=axis), np.abs(self.value).sum(axis=axis)
-        return _finite(value, self.error.sum(axis=axis) + gamma(n) * size)
+        # Sums of errors round, too: by a share of themselves that `_RAISED` holds for few terms.
+        return _finite(
+            value, (self.error.sum(axis=axis) + gamma(n) * size) * (1.0 + 2.0 * gamma(n))
+        )
 
     def widened(self, by: Any) -> Rounded:
         """The same value with more error."""
@@ -154,14 +157,14 @@ def dots(a: Any, b: Any) -> Rounded:
         value = np.einsum("i...,i...->...", a.value, b.value)
         left, right = np.abs(a.value), np.abs(b.value)
         n = len(a.value)
-        moved = gamma(n + 1) * np.einsum("i...,i...->...", left, right)
+        moved = gamma(n + 1) * (1.0 + 2.0 * gamma(n)) * np.einsum("i...,i...->...", left, right)
         some = moved > 0
         if not some.all():
             some = left.any(axis=0) & right.any(axis=0)
         moved = moved + n * _TINY * some
         for one, other in ((a.error, right + b.error), (b.error, left)):
             if one.any():
-                moved = moved + np.einsum("i...,i...->...", one, other) * (1.0 + gamma(n))
+                moved = moved + np.einsum("i...,i...->...", one, other) * (1.0 + 2.0 * gamma(n))
         return _finite(value, moved)
 
 

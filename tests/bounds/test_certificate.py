@@ -1,6 +1,7 @@
 """Certificates: P ≥ P_min ≥ D for every kind."""
 
 import dataclasses
+import math
 from decimal import Decimal
 
 import numpy as np
@@ -13,7 +14,7 @@ from tasks import make_task, tasks
 from pursuit.bounds import Certificate, relative_gap
 from pursuit.estimators.span.certify import KINDS, Certifier, Model
 from pursuit.linalg import Workers
-from pursuit.rounding import Rounded
+from pursuit.rounding import Rounded, dots
 
 # Certificate
 
@@ -362,3 +363,14 @@ def test_no_target_no_gap(kind):
     model = dataclasses.replace(optimal_model(task, [1, 2]), coefficients=np.zeros((2, 1)))
     [found] = certify(task, [model], kind)
     assert (found.upper, found.lower, found.relative_gap) == (0, 0, 0)
+
+
+def test_sums_of_errors_hold_what_they_lose_themselves():
+    errors = np.full((1000, 2), 0.99 * 2.0**-53)
+    errors[0] = 1.0
+    # Row by row, 1 plus half a unit is 1 again.
+    assert np.all(errors.sum(axis=0) < math.fsum(errors[:, 0]))
+    nothing = np.zeros_like(errors)
+    assert np.all(Rounded(nothing, errors).sum().error >= math.fsum(errors[:, 0]))
+    found = dots(np.ones_like(errors), Rounded(nothing, errors))
+    assert np.all(found.error >= math.fsum(errors[:, 0]))

@@ -189,6 +189,29 @@ def test_parts_merge_into_the_model_of_all_rows(outputs):
     np.testing.assert_array_equal(first.predict(X), process().fit(X[:100], y[:100]).predict(X))
 
 
+def test_points_that_nearly_coincide_do_not_spoil_the_certificate_of_added_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((16, 2))
+    X[7] = X[2] + 1e-7
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(16)
+    # All rows of the first part are points, the two that nearly coincide among them.
+    first = process(n_basis=8, noise=0.1).fit(X[:8], y[:8])
+    assert first.n_basis_ == 8
+
+    def cost():
+        merged = first.merge(first.emptied().partial_fit(X[8:], y[8:]))
+        found = merged.certify(X, y)
+        return found.rounding / found.upper, merged
+
+    share, merged = cost()
+    assert share < 1e-6
+    again = first.emptied().partial_fit(X[:8], y[:8]).partial_fit(X[8:], y[8:])
+    np.testing.assert_allclose(merged.predict(X), again.predict(X), rtol=1e-7)
+    # As it would be otherwise.
+    monkeypatch.setattr("pursuit.limits.ADDED_TOLERANCE", 0.0)
+    assert cost()[0] > 1e-2
+
+
 def test_without_rows_a_model_predicts_the_prior():
     X, y = waves(150)
     model = process().fit(X, y)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pursuit import limits
 from pursuit.linalg import PredictiveVariance, SpanSolution
 
 
@@ -148,3 +149,50 @@ def test_variance_is_never_negative(lie):
     assert np.all(variance <= 1e-9 * np.diag(K_SS))
     covariance = spread.covariance(solution, K_SS, K_SS - lie * np.diag(np.diag(K_SS)))
     assert np.all(np.diag(covariance) >= 0)
+
+
+def solve_features(K_S, K_SS, y, w, noise):
+    """As `solve`, from features: sums of products of kernel values would lose small pivots."""
+    R = np.linalg.cholesky(K_SS)
+    V = np.linalg.solve(R, K_S.T)
+    return SpanSolution.from_whitened(R, (V * w) @ V.T, V @ (w[:, None] * y), noise)
+
+
+@pytest.mark.parametrize("distance", [1e-7, 1e-5])
+def test_a_damped_solution_bounds_the_coefficients_of_points_that_nearly_coincide(distance):
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    X[5] = X[2] + distance
+    K = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    K_S, K_SS, y, w = K[:, :6], K[:6, :6], X[:, :1] ** 3, np.linspace(0.5, 2.0, 20)
+    plain = solve_features(K_S, K_SS, y, w, 0.1)
+    damped = plain.damped()
+    tau = 2.0 * limits.ADDED_TOLERANCE
+    if distance > 1e-6:
+        # Its pivot is above the tolerance, and nothing changes.
+        assert damped is plain
+        return
+    expected = oracles.span_fit(K_S, K_SS + tau * np.diag(np.diag(K_SS)), y, w, 0.1)
+    np.testing.assert_allclose(K_S @ damped.coefficients(), K_S @ expected, atol=1e-6)
+    assert np.abs(damped.coefficients()).max() < 1e-2 * np.abs(plain.coefficients()).max()
+    assert damped.damped() is damped
+    # The sum that is minimised is bounded by its value at f = 0.
+    penalty = 0.1 * tau * (damped.coefficients() ** 2).sum()
+    assert penalty <= float(w @ y[:, 0] ** 2)
+    value = 0.5 * float(w @ y[:, 0] ** 2) - float(damped.gains().sum())
+    own = oracles.primal(K_S, K_SS, damped.coefficients(), y, w, 0.1)[0]
+    assert value == pytest.approx(own + 0.5 * penalty, rel=1e-6)
+
+
+def test_a_damped_solution_is_the_same_before_and_after_rows_are_added():
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    X[5] = X[2] + 1e-7
+    K = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    first = solve_features(K[:10, :6], K[:6, :6], X[:10, :1], np.ones(10), 0.1)
+    later = first.emptied().damped()
+    V = later.features(K[10:, :6])
+    later = later.plus(V @ V.T, V @ X[10:, :1])
+    both = first.damped().plus(*later.whitened())
+    np.testing.assert_array_equal(both.R, later.R)
+    W = first.damped().features(K[:, :6])
+    whole = SpanSolution.from_whitened(both.R, W @ W.T, W @ X[:, :1], 0.1)
+    np.testing.assert_allclose(both.z, whole.z, atol=1e-8)

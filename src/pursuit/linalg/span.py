@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from scipy.linalg import LinAlgError, solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
+from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.linalg.cholesky import EPS, INDEFINITE, NotPositiveDefiniteError
 from pursuit.linalg.workers import single_threaded_blas
@@ -161,6 +162,26 @@ class SpanSolution:
         """The solution with the weights of all rows multiplied by a number."""
         gram, cross = self.whitened()
         return SpanSolution.from_whitened(self.R, share * gram, share * cross, self.noise)
+
+    @single_threaded_blas()
+    def damped(self) -> SpanSolution:
+        """The solution with K_SS + τD for K_SS, D = diag K_SS, where pivots of K_SS are small.
+
+        It minimises P + ½σ²τΣ_j D_jj β_j² over the coefficients β of the same functions, with τ
+        twice ``limits.ADDED_TOLERANCE``, so that P rises by at most that sum at any other β, and
+        Σ D_jj β_j² is at most 2P/(σ²τ) for the best value P. Functions that nearly equal each other
+        have large coefficients of opposite signs otherwise, which nothing but rounding limits: it
+        moves ‖f‖² by a multiple of (Σ_j |β_j|√D_jj)². With R̃R̃' = K_SS + τD, Ṽ = V(R̃⁻¹R)', and
+        ṼṼ' is at most VV'; ½y'Wy - ½‖z‖² is P with that sum. A solution whose pivots are all above
+        the tolerance stays what it is, a damped one among them.
+        """
+        squares = (self.R**2).sum(axis=1)
+        if not np.any(np.diag(self.R) ** 2 <= limits.ADDED_TOLERANCE * squares):
+            return self
+        R, _ = dpotrf(self.R @ self.R.T + np.diag(2.0 * limits.ADDED_TOLERANCE * squares), lower=1)
+        R = np.tril(R)
+        turned, (gram, cross) = _solve_lower(R, self.R), self.whitened()
+        return SpanSolution.from_whitened(R, turned @ gram @ turned.T, turned @ cross, self.noise)
 
     def emptied(self) -> SpanSolution:
         """The solution without any rows."""

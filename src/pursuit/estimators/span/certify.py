@@ -436,8 +436,11 @@ class Certifier:
         """The term of some rows; it is not negative."""
         sample = self.problem.sample
         nothing = Rounded.of(np.zeros(sample.targets.shape[1]))
-        # Rounded down, so that the shares add up to 1 at most.
+        # Three roundings upwards are less than this one downwards, so that the shares add up to 1
+        # at most; of numbers that underflow nothing of the kind is known.
         noise = self.problem.noise * (len(rows) / sample.n_rows) * (1.0 - 8.0 * UNIT)
+        if noise < np.finfo(np.float64).tiny:
+            return nothing
         try:
             system = StarSystem.factored(rows, self.arithmetic.among(items), sample, noise)
         except ArithmeticError:

@@ -451,8 +451,11 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         sample = problem.sample
         added = None
         if sample.n_rows:
-            whitener = invert_lower(self._factors.R)
-            added = problem.statistics(self._points, whitener=whitener)
+            # While all rows are points, coefficients are at most w|y - f|/σ². Further rows would
+            # let those of points that nearly coincide grow until they are rounding.
+            solution = self._factors.damped()
+            added = problem.statistics(self._points, whitener=invert_lower(solution.R))
+            self._set_solution(solution)
         if share < 1.0:
             self._forget(share)
         self._weighted |= weighted
@@ -550,7 +553,8 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         model = self._copied()
         for other in others:
             self._check_same_span(other)
-            gram, cross = other._factors.whitened()
+            model._set_solution(model._factors.damped())
+            gram, cross = other._factors.damped().whitened()
             sums = other._sums
             rows = {key: sums[key] for key in ("target_norms", "trace", "n_rows")}
             model._absorb(
@@ -891,7 +895,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             )
         check_is_fitted(other)
         _takes_rows(other)
-        mine, theirs = self._factors, other._factors
+        mine, theirs = self._factors.damped(), other._factors.damped()
         same_points = np.array_equal(self.basis_indices_, other.basis_indices_) and (
             mine.R.shape == theirs.R.shape and np.array_equal(mine.R, theirs.R)
         )
