@@ -2,9 +2,9 @@
 ONNX Runtime: predictions where there is no Python
 ==================================================
 
-*How do I serve the model from another language, and what does it lose?* Export it to ONNX. The graph
-holds the basis and a few matrices, computes in double precision, and returns mean and standard
-deviation, or probabilities. :doc:`/serving` puts such a file behind a web service.
+*How do I serve the model from another language, and what does it lose?* Export it to ONNX. The
+graph holds the basis and a few matrices, computes in double precision, and returns mean and
+standard deviation, or probabilities. :doc:`/serving` puts such a file behind a web service.
 
 ``pip install "pursuit[onnx]" onnxruntime`` installs what this page needs.
 """
@@ -33,8 +33,8 @@ pursuit.to_onnx(regressor, folder / "arm.onnx", return_std=True)
 pursuit.to_onnx(classifier, folder / "far.onnx")
 
 # %%
-# From here on nothing of this package is needed to predict. Rows must be 64-bit floats: ONNX Runtime
-# refuses other types.
+# From here on nothing of this package is needed to predict. Rows must be 64-bit floats: ONNX
+# Runtime refuses other types.
 
 session = onnxruntime.InferenceSession(folder / "arm.onnx")
 mean, std = session.run(["y", "std"], {"X": X_new})
@@ -68,3 +68,14 @@ for n, size, error in zip(sizes, kilobytes, errors, strict=True):
     ax.annotate(f"{n} functions", (size, error), (6, 4), textcoords="offset points")
 ax.set(xlabel="size of the file in kB", ylabel="error on new rows", title="What a size costs")
 plt.show()
+
+# %%
+# The documentation is built without these packages. This is what the recipe printed and drew:
+#
+# .. literalinclude:: /recipes/with_onnxruntime.txt
+#    :language: text
+#
+# .. image:: /recipes/with_onnxruntime.png
+#    :alt: Error on new rows by the size of the file.
+
+# sphinx_gallery_thumbnail_path = "recipes/with_onnxruntime.png"

@@ -88,3 +88,14 @@ for state, marker in states.items():
 fig.colorbar(points, label="log₁₀ of the error")
 ax.set(xscale="log", yscale="log", xlabel="alpha", ylabel="gamma", title="40 trials")
 plt.show()
+
+# %%
+# The documentation is built without these packages. This is what the recipe printed and drew:
+#
+# .. literalinclude:: /recipes/with_optuna.txt
+#    :language: text
+#
+# .. image:: /recipes/with_optuna.png
+#    :alt: Trials over penalty and kernel width, coloured by their error.
+
+# sphinx_gallery_thumbnail_path = "recipes/with_optuna.png"

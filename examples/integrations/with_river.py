@@ -31,8 +31,8 @@ y = np.sin(2 * X[:, 0] + shift) + 0.3 * X[:, 1] + 0.2 * rng.standard_normal(4200
 first = SparseGPRegressor(n_basis=60, random_state=0).fit(X[:200], y[:200])
 
 # %%
-# The wrapper. ``decay`` is what the weights of earlier rows are multiplied by at every batch. With a
-# detector, this happens only once the errors have changed.
+# The wrapper. ``decay`` is what the weights of earlier rows are multiplied by at every batch. With
+# a detector, this happens only once the errors have changed.
 
 
 class Pursuit(base.Regressor):
@@ -87,3 +87,14 @@ ax.axvline(2000, color="0.5", linestyle=":")
 ax.set(xlabel="rows", ylabel="mean error of the last 100 rows", ylim=(0, None))
 ax.legend()
 plt.show()
+
+# %%
+# The documentation is built without these packages. This is what the recipe printed and drew:
+#
+# .. literalinclude:: /recipes/with_river.txt
+#    :language: text
+#
+# .. image:: /recipes/with_river.png
+#    :alt: Errors along the stream of three models.
+
+# sphinx_gallery_thumbnail_path = "recipes/with_river.png"

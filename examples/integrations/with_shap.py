@@ -31,10 +31,10 @@ y += 0.1 * rng.standard_normal(600) - y.mean()
 X_new = rng.uniform(-2, 2, (20, 4))
 
 # %%
-# **shap, any model.** A column that is left out takes the values that it has in background rows, and
-# the model is asked for all 16 subsets of the columns. An additive model knows the result already:
-# the Shapley value of a column that acts alone is its part, less the mean over the background, and
-# the values of ``left`` and ``right`` add up to the part that they share.
+# **shap, any model.** A column that is left out takes the values that it has in background rows,
+# and the model is asked for all 16 subsets of the columns. An additive model knows the result
+# already: the Shapley value of a column that acts alone is its part, less the mean over the
+# background, and the values of ``left`` and ``right`` add up to the part that they share.
 
 additive = SparseGPRegressor(Additive(RBF(), order=2) + WhiteKernel(), random_state=0).fit(X, y)
 background = X[:50]
@@ -52,12 +52,12 @@ assert np.allclose(shares.values[:, 1:3].sum(axis=1), part["RBF(x1) * RBF(x2)"],
 print("shap: the values of an additive model are its centred parts, to 1e-6")
 
 # %%
-# **shapiq, the expansion.** A model with an RBF kernel is a sum of products,
-# :math:`f(x) = \sum_j \beta_j \prod_i k_i(x_i, z_{ji})`. A column that is left out counts as a
-# factor 1, and Shapley values are then computed from *n* products for *n* basis functions, without
-# subsets. ``normalize_y=False`` makes ``dual_coef_`` the coefficients of y itself. Columns are
-# divided by their length scales, since shapiq has one ``gamma`` for all of them. Its explainer takes
-# models of scikit-learn only, so we call the computation behind it.
+# **shapiq, the expansion.** A model with an RBF kernel is a sum of products, :math:`f(x) = \sum_j
+# \beta_j \prod_i k_i(x_i, z_{ji})`. A column that is left out counts as a factor 1, and Shapley
+# values are then computed from *n* products for *n* basis functions, without subsets.
+# ``normalize_y=False`` makes ``dual_coef_`` the coefficients of y itself. Columns are divided by
+# their length scales, since shapiq has one ``gamma`` for all of them. Its explainer takes models of
+# scikit-learn only, so we call the computation behind it.
 
 kernel = ConstantKernel() * RBF(np.ones(4))
 model = SparseGPRegressor(kernel, normalize_y=False, n_basis=100, random_state=0).fit(X, y)
@@ -98,16 +98,27 @@ assert np.allclose(exact, expected, atol=1e-6)
 print("shapiq: the values are those of the definition, to 1e-6")
 
 # %%
-# The two have different base values. That of shap is the mean prediction over the background; that of
-# the expansion is the sum of its coefficients, a function of no column. So compare the differences
-# between rows, not the values themselves.
+# The two have different base values. That of shap is the mean prediction over the background; that
+# of the expansion is the sum of its coefficients, a function of no column. So compare the
+# differences between rows, not the values themselves.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.barh(names, shares.values[0], color="C0")
 left.set(title="shap: why the first prediction is not the mean", xlabel="share of the prediction")
 left.invert_yaxis()
-for column, name in enumerate(names):
+for column in range(4):
     right.plot(shares.values[:, column], exact[:, column] - exact[:, column].mean(), "o", ms=4)
 right.legend(names)
 right.set(xlabel="shap", ylabel="shapiq, less the mean", title="20 predictions, both ways")
 plt.show()
+
+# %%
+# The documentation is built without these packages. This is what the recipe printed and drew:
+#
+# .. literalinclude:: /recipes/with_shap.txt
+#    :language: text
+#
+# .. image:: /recipes/with_shap.png
+#    :alt: Shapley values of one prediction, and those of both packages for twenty.
+
+# sphinx_gallery_thumbnail_path = "recipes/with_shap.png"
