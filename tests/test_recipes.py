@@ -53,7 +53,7 @@ def test_everything_stored_belongs_to_a_recipe():
 @pytest.mark.parametrize("name", stems("*.py"))
 def test_the_page_of_integrations_leads_to_it(name):
     page = (ROOT / "docs" / "integrations.rst").read_text(encoding="utf-8")
-    assert f"auto_examples/integrations/{name}`" in page
+    assert f"auto_examples/integrations/{name}>`" in page
 
 
 def test_the_requirements_are_what_the_recipes_import():

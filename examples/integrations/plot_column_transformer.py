@@ -65,7 +65,7 @@ def prices(model):
 grid = {
     "regressor__columntransformer__age__simpleimputer__strategy": ["mean", "median"],
     "regressor__sparsekernelridge__gamma": [0.1, 0.3, 1.0],
-    "regressor__sparsekernelridge__alpha": [1e-3, 1e-2, 1e-1, 1.0],
+    "regressor__sparsekernelridge__alpha": [1e-4, 1e-3, 1e-2, 1e-1],
 }
 search = GridSearchCV(
     prices(SparseKernelRidge(n_basis=100, certificate=None, random_state=0)),

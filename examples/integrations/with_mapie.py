@@ -53,8 +53,10 @@ intervals = {
 # What MAPIE adds: cross-conformal intervals use every row to fit and to calibrate. They fit the
 # model once per fold, here with kernel and noise as they were learned above.
 
-plain = SparseGPRegressor(process.kernel_, noise=process.noise_, optimizer=None, n_basis=50)
-cross = CrossConformalRegressor(plain, confidence_level=0.9, cv=5)
+plain = SparseGPRegressor(
+    process.kernel_, noise=process.noise_, optimizer=None, n_basis=50, random_state=0
+)
+cross = CrossConformalRegressor(plain, confidence_level=0.9, cv=5, random_state=0)
 cross.fit_conformalize(X[:1000], y[:1000])
 intervals["MAPIE, cross"] = cross.predict_interval(X[new])[1][:, :, 0]
 

@@ -66,6 +66,7 @@ fig, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
 ax.plot(kilobytes, errors, "o-")
 for n, size, error in zip(sizes, kilobytes, errors, strict=True):
     ax.annotate(f"{n} functions", (size, error), (6, 4), textcoords="offset points")
+ax.margins(x=0.2, y=0.1)
 ax.set(xlabel="size of the file in kB", ylabel="error on new rows", title="What a size costs")
 plt.show()
 

@@ -79,12 +79,14 @@ assert process < default
 
 states = {optuna.trial.TrialState.COMPLETE: "o", optuna.trial.TrialState.PRUNED: "x"}
 fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
-worst = np.log10(study.best_value) + 0.5
+lowest = np.log10(study.best_value)
 for state, marker in states.items():
     trials = [trial for trial in study.trials if trial.state == state]
     alphas, gammas = ([trial.params[name] for trial in trials] for name in ("alpha", "gamma"))
     values = [np.log10(trial.value) for trial in trials]
-    points = ax.scatter(alphas, gammas, c=values, marker=marker, vmax=worst, cmap="viridis_r")
+    points = ax.scatter(
+        alphas, gammas, c=values, marker=marker, vmin=lowest, vmax=lowest + 0.5, cmap="viridis_r"
+    )
 fig.colorbar(points, label="log₁₀ of the error")
 ax.set(xscale="log", yscale="log", xlabel="alpha", ylabel="gamma", title="40 trials")
 plt.show()

@@ -3,17 +3,14 @@ shap and shapiq: why a prediction is what it is
 ===============================================
 
 *Which column made this prediction high?* Shapley values share a prediction out among the columns.
-shap takes any model and some background rows. shapiq takes the model's expansion in kernel
-functions, of which a sparse model has few, and needs no background.
+shap takes any model and some background rows. shapiq has a
+formula for sums of products of kernels, which is exact and fast for a sparse model with many columns.
 
 ``pip install shap shapiq`` installs what this page needs.
 """
 
 # %%
 # Four columns, of which two act together.
-
-import itertools
-import math
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,64 +49,51 @@ assert np.allclose(shares.values[:, 1:3].sum(axis=1), part["RBF(x1) * RBF(x2)"],
 print("shap: the values of an additive model are its centred parts, to 1e-6")
 
 # %%
-# **shapiq, the expansion.** A model with an RBF kernel is a sum of products, :math:`f(x) = \sum_j
-# \beta_j \prod_i k_i(x_i, z_{ji})`. A column that is left out counts as a factor 1, and Shapley
-# values are then computed from *n* products for *n* basis functions, without subsets.
-# ``normalize_y=False`` makes ``dual_coef_`` the coefficients of y itself. Columns are divided by
-# their length scales, since shapiq has one ``gamma`` for all of them. Its explainer takes models of
-# scikit-learn only, so we call the computation behind it.
+# **shapiq, the expansion.** Exact values of any model take :math:`2^d` subsets of *d* columns. A model
+# with an RBF kernel is a sum of products, :math:`f(x) = \sum_j \beta_j \prod_i k_i(x_i, z_{ji})`.
+# shapiq knows a formula for those that takes about :math:`d^2` products per column and basis
+# function, of which a sparse model has few. ``normalize_y=False`` makes ``dual_coef_`` the
+# coefficients of y itself. Columns are divided by their length scales.
 
 kernel = ConstantKernel() * RBF(np.ones(4))
 model = SparseGPRegressor(kernel, normalize_y=False, n_basis=100, random_state=0).fit(X, y)
 scales = model.kernel_.k2.length_scale
-Z, rows = model.basis_ / scales, X_new / scales
+Z = model.basis_ / scales
 beta = model.kernel_.k1.constant_value * model.dual_coef_
-expansion = ProductKernelModel(X_train=Z, alpha=beta, n=len(Z), d=4, gamma=0.5)
-computer = ProductKernelComputer(expansion)
-
-
-def shapley(row):
-    factors = computer.compute_kernel_vectors(Z, row)
-    return [computer.compute_shapley_value(factors, column) for column in range(4)]
-
-
-exact = np.array([shapley(row) for row in rows])
-assert np.allclose(exact.sum(axis=1) + beta.sum(), model.predict(X_new), atol=1e-6)
-print(f"shapiq: {len(Z)} terms for {len(X)} rows; values add up to the prediction, to 1e-6")
 
 # %%
-# The same by definition, from all subsets of the other columns.
+# To shapiq, a column that is left out is a factor 1. That would explain the distance from the sum of
+# the coefficients, which means nothing to a reader. Dividing all factors by those of a background
+# row makes it the distance from the prediction there. Then the mean over the background is taken.
 
 
-def by_definition(row, column):
-    def value(chosen):
-        return beta @ np.exp(-0.5 * ((Z - row)[:, list(chosen)] ** 2).sum(axis=1))
-
-    others = [i for i in range(4) if i != column]
-    subsets = itertools.chain(*(itertools.combinations(others, size) for size in range(4)))
-    return sum(
-        (value((*chosen, column)) - value(chosen)) / (4 * math.comb(3, len(chosen)))
-        for chosen in subsets
-    )
+def shapley(row, other):
+    """Shapley values, if a column that is left out has its value in the other row."""
+    factors, there = (np.exp(-0.5 * (Z - each / scales) ** 2).T for each in (row, other))
+    alpha = beta * there.prod(axis=0)
+    computer = ProductKernelComputer(ProductKernelModel(Z, alpha, n=len(Z), d=4))
+    return [computer.compute_shapley_value(list(factors / there), i) for i in range(4)]
 
 
-expected = [[by_definition(row, column) for column in range(4)] for row in rows]
-assert np.allclose(exact, expected, atol=1e-6)
-print("shapiq: the values are those of the definition, to 1e-6")
+by_expansion = np.mean([[shapley(row, other) for row in X_new] for other in background], axis=0)
+by_subsets = shap.ExactExplainer(model.predict, shap.maskers.Independent(background))(
+    X_new, silent=True
+).values
+assert np.allclose(by_expansion, by_subsets, atol=1e-6)
+print(f"shapiq: the values by {len(Z)} terms are those of shap by subsets, to 1e-6")
 
 # %%
-# The two have different base values. That of shap is the mean prediction over the background; that
-# of the expansion is the sum of its coefficients, a function of no column. So compare the
-# differences between rows, not the values themselves.
+# The shares of one prediction, and of all predictions by both models: they know the same function.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-left.barh(names, shares.values[0], color="C0")
-left.set(title="shap: why the first prediction is not the mean", xlabel="share of the prediction")
+left.barh(names, by_expansion[0])
 left.invert_yaxis()
-for column in range(4):
-    right.plot(shares.values[:, column], exact[:, column] - exact[:, column].mean(), "o", ms=4)
-right.legend(names)
-right.set(xlabel="shap", ylabel="shapiq, less the mean", title="20 predictions, both ways")
+left.axvline(0, color="0.5", lw=0.8)
+left.set(title="Why the first prediction is not the mean", xlabel="share of the prediction")
+right.plot(shares.values, by_expansion, "o", ms=4, label=names)
+right.axline((0, 0), slope=1, color="0.6", zorder=0)
+right.legend()
+right.set(xlabel="additive model, shap", ylabel="one kernel, shapiq", title="20 predictions")
 plt.show()
 
 # %%
