@@ -104,7 +104,7 @@ tried = optimizer.low + (optimizer.high - optimizer.low) * np.array(optimizer.po
 fig, ax = plt.subplots(figsize=(6, 4.4), layout="constrained")
 ax.contourf(A, B, np.log(experiment((A, B))), 20, cmap="Greys_r")
 ax.plot(*tried[:8].T, "o", color="white", markeredgecolor="k", label="to begin with")
-ax.plot(*tried[8:].T, "o", color="C3", ms=4, label="asked for")
+ax.plot(*tried[8:].T, "o", color="C3", ms=4, clip_on=False, label="asked for")
 ax.set(xlabel="first variable", ylabel="second variable", title="30 evaluations")
 ax.legend()
 plt.show()

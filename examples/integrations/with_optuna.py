@@ -4,7 +4,7 @@ optuna: which parameters are worth a search
 
 *What should I tune, and how?* A Gaussian process learns kernel and noise from the evidence, so
 there is nothing to search. Kernel ridge regression has a penalty and a kernel width that somebody
-must choose. optuna chooses them by cross-validation, and gives hopeless trials up after one fold.
+must choose. optuna chooses them by cross-validation, and gives hopeless trials up early.
 
 ``pip install optuna`` installs what this page needs.
 """

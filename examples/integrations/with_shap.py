@@ -3,8 +3,8 @@ shap and shapiq: why a prediction is what it is
 ===============================================
 
 *Which column made this prediction high?* Shapley values share a prediction out among the columns.
-shap takes any model and some background rows. shapiq has a
-formula for sums of products of kernels, which is exact and fast for a sparse model with many columns.
+shap takes any model and some background rows. shapiq has a formula for sums of products of kernels,
+which needs no subsets of the columns; a sparse model has few such products.
 
 ``pip install shap shapiq`` installs what this page needs.
 """
@@ -49,11 +49,11 @@ assert np.allclose(shares.values[:, 1:3].sum(axis=1), part["RBF(x1) * RBF(x2)"],
 print("shap: the values of an additive model are its centred parts, to 1e-6")
 
 # %%
-# **shapiq, the expansion.** Exact values of any model take :math:`2^d` subsets of *d* columns. A model
-# with an RBF kernel is a sum of products, :math:`f(x) = \sum_j \beta_j \prod_i k_i(x_i, z_{ji})`.
-# shapiq knows a formula for those that takes about :math:`d^2` products per column and basis
-# function, of which a sparse model has few. ``normalize_y=False`` makes ``dual_coef_`` the
-# coefficients of y itself. Columns are divided by their length scales.
+# **shapiq, the expansion.** Exact values of any model take :math:`2^d` subsets of *d* columns. A
+# model with an RBF kernel is a sum of products,
+# :math:`f(x) = \sum_j \beta_j \prod_i k_i(x_i, z_{ji})`. For these, shapiq has a formula that takes
+# about :math:`d^2` products per column and basis function. ``normalize_y=False`` makes
+# ``dual_coef_`` the coefficients of y itself. Columns are divided by their length scales.
 
 kernel = ConstantKernel() * RBF(np.ones(4))
 model = SparseGPRegressor(kernel, normalize_y=False, n_basis=100, random_state=0).fit(X, y)
@@ -62,9 +62,9 @@ Z = model.basis_ / scales
 beta = model.kernel_.k1.constant_value * model.dual_coef_
 
 # %%
-# To shapiq, a column that is left out is a factor 1. That would explain the distance from the sum of
-# the coefficients, which means nothing to a reader. Dividing all factors by those of a background
-# row makes it the distance from the prediction there. Then the mean over the background is taken.
+# To shapiq, a column that is left out is a factor 1. That explains the distance from the sum of the
+# coefficients, which means nothing to a reader. If all factors are divided by those of a background
+# row, it is the distance from the prediction there. The mean over the background is what shap has.
 
 
 def shapley(row, other):

@@ -68,7 +68,7 @@ for name, pipeline in pipelines.items():
 assert errors["skrub"] < 0.7 * errors["our encoder"]
 
 # %%
-# Rows whose title is spelled as in no training row make the difference.
+# A new spelling tells our encoder nothing about the job, and a rare one little.
 
 known = table["title"][test].isin(table["title"][train]).to_numpy()
 fig, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained", sharex=True, sharey=True)
