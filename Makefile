@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOWEST := .venv-lowest
+RECIPES := .venv-recipes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest coverage verify torture peers bench lint docs dist clean
+.PHONY: help demo test lowest coverage verify torture peers recipes bench lint docs dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -41,6 +42,10 @@ torture: $(VENV)/.installed-test  ## random problems against independent truths;
 peers: $(VENV)/.installed-test  ## scikit-learn's own tests with our classes in place of its own
 	$(BIN)/python -m peers
 
+# In an environment of their own: what these packages need must not change what the tests run with.
+recipes: $(RECIPES)/.installed  ## the recipes with other packages: they run and print what the documentation says
+	$(RECIPES)/bin/python tools/recipes.py
+
 bench: $(VENV)/.installed-bench  ## time and accuracy beside other libraries
 	$(BIN)/python -m benchmarks --all --quiet
 
@@ -60,7 +65,7 @@ dist: $(VENV)/.installed-dist  ## source distribution and wheel into dist, check
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:  ## remove environments, caches and everything built
-	rm -rf $(VENV) $(LOWEST) .coverage coverage.xml build dist docs/_build docs/auto_examples docs/generated
+	rm -rf $(VENV) $(LOWEST) $(RECIPES) .coverage coverage.xml build dist docs/_build docs/auto_examples docs/generated
 	rm -rf .torture .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # pip is the last thing `venv` installs: where it is, the environment is complete.
@@ -83,4 +88,9 @@ $(LOWEST)/.installed: pyproject.toml tools/lowest_versions.py
 
 $(VENV)/.installed-bench: pyproject.toml benchmarks/requirements.txt | $(BIN)/pip
 	$(BIN)/python -m pip install --quiet --editable . --requirement benchmarks/requirements.txt
+	@touch $@
+
+$(RECIPES)/.installed: pyproject.toml examples/integrations/requirements.txt
+	$(PYTHON) -m venv $(RECIPES)
+	$(RECIPES)/bin/python -m pip install --quiet --editable ".[all]" --requirement examples/integrations/requirements.txt
 	@touch $@

@@ -35,7 +35,9 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
-    "ignore_pattern": r"(^|/)(?!plot_)[^/]*\.py$",
+    # Recipes with packages that need not be installed are shown, not run: tools/recipes.py.
+    "ignore_pattern": r"(^|/)(?!plot_|with_)[^/]*\.py$",
+    "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,
 }
