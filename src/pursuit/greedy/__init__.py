@@ -3,7 +3,6 @@
 Imports objectives and what lies below it.
 """
 
-from pursuit.greedy.fit import SpanFit, refit, solve_in_span
 from pursuit.greedy.loop import (
     AllCandidates,
     CostMeter,
@@ -16,8 +15,16 @@ from pursuit.greedy.loop import (
     subset_size,
 )
 from pursuit.greedy.pivots import Pivots, block_pivots, given_pivots, rearranged
-from pursuit.greedy.pool import Choice, Pool, Problem, kernel_matrix
-from pursuit.greedy.pooled import PooledSearch
+from pursuit.greedy.pool import (
+    Choice,
+    Pool,
+    PooledSearch,
+    Problem,
+    SpanFit,
+    kernel_matrix,
+    refit,
+    solve_in_span,
+)
 from pursuit.greedy.stopping import (
     PATIENCE,
     BoundBelow,

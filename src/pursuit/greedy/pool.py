@@ -1,21 +1,69 @@
-"""A problem, pools of candidates for it, and what a choice from a pool finds."""
+"""Pools of candidates, the choice from a pool by statistics of a sketch, the fit of all rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy.linalg import qr, solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
-from pursuit.gram import GramStatistics, PassCheckpoint, gram_statistics
-from pursuit.greedy.loop import CostMeter, Path
+from pursuit.gram import (
+    GramStatistics,
+    PassCheckpoint,
+    gram_statistics,
+    matrix_statistics,
+    residual_products,
+)
+from pursuit.greedy.all_rows import AllRows, fit_all_rows
+from pursuit.greedy.loop import CostMeter, Path, Pursuit
+from pursuit.greedy.stopping import Deadline, MaxSize, StopRule
 from pursuit.kernels import CountingKernel, Kernel
-from pursuit.linalg import Workers
-from pursuit.rows import OutputGroup, Sample, concat, len_items, row_groups, take_items
+from pursuit.linalg import (
+    EPS,
+    LOST_DIGITS,
+    SINGLE_DIGITS,
+    NotPositiveDefiniteError,
+    SpanSolution,
+    Workers,
+    gram_rounding,
+    invert_lower,
+    reordered,
+    robust_cholesky,
+    single_threaded_blas,
+)
+from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
+from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, row_groups, take_items
+
+_DOUBLE = np.dtype(np.float64)
+_DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
+_INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
+_EXHAUSTED = ("rank", "no gain")
+"""Reasons after which the fit decides whether the rows that are left matter, if all may stay."""
+_CUT_SHORT = ("interrupted", "time")
+_SPARE = 8  # Points chosen by rows of the pool beyond n_basis: one in so many. Fewer: less work.
+_SETTLED = 0.1
+"""A choice is settled only if as many gains like the last ones as steps are left would lower the
+objective by at most this share. They fall fast, so that far less is lost. Larger: more points that
+the targets have no part in, where the noise given is far above that of the targets."""
+_LAST_GAINS = 8  # The largest of so many tells what a step may still bring: single gains scatter.
+_LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
+
+_MARGIN = 4.0
+"""Sums over rows are expected to be this many times what the basis shows. Larger: more passes are
+whitened that need not be, and take twice the time; smaller: more passes have to be repeated."""
+
+_REFINEMENTS = 4
+"""Most passes that refine coefficients found from float32 tiles. Each gains as many digits as those
+tiles have left, five or more."""
+
+_REFINED = 1e-9  # Refinement ends at a step of this part of the solution. Less: one pass more.
 
 
 @dataclass(frozen=True)
@@ -145,6 +193,315 @@ class Choice:
         return Choice(self.pool.take(first), path, known, self.ordered)
 
 
+@dataclass(frozen=True)
+class PooledSearch:
+    """Choose from a pool by statistics on a sketch of the rows (Formulas §2).
+
+    One pass over ``sketch_rows`` rows (None: all rows) gives H; every step then costs O(P n),
+    whatever the number of rows. Each further round keeps the chosen points and replaces the rest
+    of the pool. The first ``n_kept`` points of the pool are taken before any choice. With
+    ``evidence``, candidates are chosen by the sparse evidence instead of the posterior.
+
+    A ``screened`` search looks at the pool twice. First its own rows choose, an eighth more points
+    than are asked for: their statistics are KWK, from the pool's kernel matrix. The sketch then
+    chooses among those only, so that it may hold many more rows for the same work.
+    """
+
+    problem: Problem
+    pool: Pool
+    sketch_rows: int | None = None
+    rounds: int = 1
+    n_kept: int = 0
+    evidence: bool = False
+    max_time: float | None = None
+    screened: bool = False
+
+    def run(
+        self,
+        capacity: int,
+        rules: Sequence[StopRule],
+        after_step: Callable[[int], None] | None = None,
+    ) -> Choice:
+        """Choose up to ``capacity`` points, round after round, unless a rule ends it before.
+
+        ``after_step`` is called in the last round.
+        """
+        problem, sample, pool = self.problem, self.problem.sample, self.pool
+        sees_all = self.sketch_rows is None or self.sketch_rows >= sample.n_rows
+        for rounds_left in reversed(range(self.rounds)):
+            begun = start = problem.meter.seconds
+            n_kept = self.n_kept
+            K = kernel_matrix(problem.kernel, pool.items, problem.workers)
+            if len(pool) > max(capacity, limits.SMALL_ROWS // 2) and not n_kept:
+                apart = spanning(K, problem.kernel, capacity)
+                if len(apart) < len(pool):
+                    pool, K = pool.take(apart), K[np.ix_(apart, apart)]
+            if self.screened and len(pool) > capacity + capacity // _SPARE:
+                path, chosen, settled = self._screen(pool, K, capacity, rules)
+                if settled or path.stop_reason in _CUT_SHORT:
+                    first = chosen[:capacity]
+                    path = replace(path.truncated(len(first)), stop_reason=path.stop_reason)
+                    return Choice(pool.take(first), path, None)
+                pool, n_kept = pool.take(chosen), int(np.count_nonzero(chosen < n_kept))
+                start = problem.meter.seconds
+                K = kernel_matrix(problem.kernel, pool.items, problem.workers)
+            seen = sample if sees_all else self._sketch()
+            # Always float64 tiles: in Gram form the choice squares the condition number.
+            statistics = problem.statistics(pool.items, seen)
+            each_step = None if rounds_left else after_step
+            ends = [*rules, *self._deadline(begun, start, seen.n_rows * len(pool) ** 2)]
+            path, chosen = self._pursue(
+                pool, statistics, K, n_kept, seen.n_rows, capacity, ends, each_step
+            )
+            known = statistics.restricted(chosen) if sees_all else None
+            deeper = self._deepened(path, pool, chosen, seen, capacity, ends, each_step)
+            if deeper is not None:
+                # The Gram form has no digits left for these points: the refit starts from its own.
+                known = None
+                path, chosen = deeper
+            if not rounds_left and path.stop_reason in _EXHAUSTED and len(pool) <= capacity:
+                path, chosen, known = self._with_all_rows(path, chosen, known, pool)
+            kept = pool.take(chosen)
+            if not rounds_left or path.stop_reason in _CUT_SHORT:
+                break
+            taken, room = np.sort(kept.index[kept.index >= 0]), len(self.pool) - len(kept)
+            fresh = draw_rows(sample.n_rows, room, problem.rng, exclude=taken)
+            pool = kept + Pool.of_rows(sample, fresh) if len(fresh) else kept
+        ordered = known is not None and not n_kept and not self.evidence
+        return Choice(kept, path, known, ordered)
+
+    def _screen(
+        self, pool: Pool, K: Floats, capacity: int, rules: Sequence[StopRule]
+    ) -> tuple[Path, Indices, bool]:
+        """Choose by the rows that the pool consists of, or by as many others; overwrites K.
+
+        Returns a few points more than ``capacity``, unless the choice is settled by these rows.
+        """
+        problem, some = self.problem, capacity + capacity // _SPARE
+        if pool.index.min() >= 0:
+            seen = problem.sample.take(pool.index)
+            statistics = matrix_statistics(K, seen.targets, seen.weights, problem.workers)
+        else:
+            rows = draw_rows(problem.sample.n_rows, len(pool), problem.rng)
+            seen = problem.sample.take(rows)
+            statistics = problem.statistics(pool.items, seen)
+        path, chosen = self._pursue(
+            pool, statistics, K, self.n_kept, seen.n_rows, some, rules, None
+        )
+        if self._is_settled(path, capacity, seen.n_rows):
+            return *self._filled(path, pool, chosen, capacity), True
+        deeper = self._deepened(path, pool, chosen, seen, some, rules, None)
+        return *(deeper or (path, chosen)), False
+
+    def _is_settled(self, path: Path, capacity: int, n_seen: int) -> bool:
+        """Whether the choice ended for want of digits where targets have no say in the rest of it.
+
+        A function fits noise as well: on all rows it must lower P by more than σ² to lower the
+        expected error (Mallows' C_p), on a sketch by more than its share of that. Gains fall, so
+        the last ones bound those that digits would be wanted for. The sparse evidence has other
+        terms, and goes on.
+        """
+        left, gains = capacity - len(path), -np.diff(path.value[-_LAST_GAINS - 1 :])
+        if self.evidence or path.stop_reason != "rank" or left <= 0 or len(gains) < _LAST_GAINS:
+            return False
+        noise = self.problem.noise * n_seen / self.problem.sample.n_rows
+        return bool(gains.max() <= min(noise, _SETTLED * path.value[-1] / left))
+
+    def _filled(
+        self, path: Path, pool: Pool, chosen: Indices, capacity: int
+    ) -> tuple[Path, Indices]:
+        """The choice continued by the kernel alone: next come candidates far from those before."""
+        problem = self.problem
+        more = farthest(pool, chosen, capacity - len(chosen), problem.kernel, problem.workers)
+        longer = path.extended(pool.index[more])
+        values = np.append(path.value, np.repeat(path.value[-1:], len(more)))
+        found = np.concatenate([chosen, more])
+        reason = "n_basis" if len(found) == capacity else path.stop_reason
+        return replace(longer, value=values, stop_reason=reason), found
+
+    def _with_all_rows(
+        self, path: Path, chosen: Indices, known: GramStatistics | None, pool: Pool
+    ) -> tuple[Path, Indices, GramStatistics | None]:
+        """Let the rest of the pool follow, if all rows are in it: the fit tells what matters."""
+        rest = np.setdiff1d(np.arange(len(pool)), chosen)
+        exact = self.problem.kernel.rounding <= EPS
+        if not exact or not len(chosen) or not len(rest):
+            return path, chosen, known
+        if pool.owners(self.problem.sample) is None:
+            return path, chosen, known
+        more = path.extended(pool.index[rest])
+        more = replace(more, value=np.append(path.value, np.repeat(path.value[-1:], len(rest))))
+        return more, np.concatenate([chosen, rest]), None
+
+    def _deadline(self, begun: float, start: float, work: float) -> list[Deadline]:
+        """The rule of ``max_time``, from the time that statistics of this much work took.
+
+        They began at ``start``, and the search at ``begun``.
+        """
+        if self.max_time is None:
+            return []
+        now, n_rows = self.problem.meter.seconds, self.problem.sample.n_rows
+        cost = (now - start) / work
+        # Steps are cheap beside the statistics: even if those took all the time, some follow.
+        end = max(self.max_time, now + _LEAST_SHARE * (now - begun))
+        return [Deadline(end, lambda n: cost * n_rows * n**2)]
+
+    def _deepened(
+        self,
+        path: Path,
+        pool: Pool,
+        chosen: Indices,
+        seen: Sample,
+        capacity: int,
+        rules: Sequence[StopRule],
+        after_step: Callable[[int], None] | None,
+    ) -> tuple[Path, Indices] | None:
+        """The choice continued while it ends for want of digits; None where it is as it was."""
+        found = None
+        for _ in range(_DEEPENINGS):
+            if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
+                break
+            if self._is_settled(path, capacity, seen.n_rows):
+                return self._filled(path, pool, chosen, capacity)
+            deeper = self._deepen(pool, chosen, seen, capacity, rules, after_step)
+            if deeper is None:
+                break
+            found = path, chosen = deeper
+        return found
+
+    def _pursue(
+        self,
+        pool: Pool,
+        statistics: GramStatistics,
+        K: Floats,
+        n_kept: int,
+        n_seen: int,
+        capacity: int,
+        rules: Sequence[StopRule],
+        after_step: Callable[[int], None] | None,
+    ) -> tuple[Path, Indices]:
+        """Pursue in Gram form on H = G + σ²K, which overwrites K; takes ``n_kept`` points first."""
+        problem = self.problem
+        # The sums of a sketch are smaller by its share of the rows, and so must the ridge be.
+        build = GramEvidence if self.evidence else gram_pursuit
+        objective: SpanObjective = build(
+            statistics,
+            K,
+            problem.noise * n_seen / problem.sample.n_rows,
+            capacity=min(capacity, len(pool)),
+            workers=problem.workers,
+            rounding=problem.kernel.rounding,
+        )
+        pursuit = Pursuit(
+            objective,
+            problem.meter,
+            labels=pool.index,
+            scale=0.5 * float(statistics.target_norms.sum()),
+        )
+        pursuit.take(range(n_kept))
+        return pursuit.run([MaxSize(capacity), *rules], after_step), objective.chosen
+
+    def _deepen(
+        self,
+        pool: Pool,
+        chosen: Indices,
+        seen: Sample,
+        capacity: int,
+        rules: Sequence[StopRule],
+        after_step: Callable[[int], None] | None,
+    ) -> tuple[Path, Indices] | None:
+        """Continue where the Gram form has run out of digits, in coordinates in which it has not.
+
+        With K_SS = RR' for the chosen S, the functions v = R⁻¹k_S and, for every other candidate,
+        its residual scaled to unit norm, (k_j - v'V_j)/√d_j, span the same spaces. Their own
+        statistics, from another pass, resolve pivots that were lost to the squared condition
+        number (the V-form, Formulas §4). None where nothing is left to choose.
+        """
+        problem, n = self.problem, len(chosen)
+        rest = np.setdiff1d(np.arange(len(pool)), chosen)
+        K = kernel_matrix(
+            problem.kernel, pool.take(np.concatenate([chosen, rest])).items, problem.workers
+        )
+        R, kept = robust_cholesky(K[:n, :n], rounding=problem.kernel.rounding)
+        if len(kept) < n:
+            return self._deepen(pool, chosen[kept], seen, capacity, rules, after_step)
+        V = solve_triangular(R, K[:n, n:], lower=True)
+        residual = np.diag(K)[n:] - np.einsum("ij,ij->j", V, V)
+        least = max(_INDEPENDENT, 1e2 * problem.kernel.rounding)
+        alive = np.flatnonzero(residual > least * np.diag(K)[n:])
+        if not len(alive):
+            return None
+        rest, V, roots = rest[alive], V[:, alive], np.sqrt(residual[alive])
+        order = np.concatenate([chosen, rest])
+        size = len(order)
+        whitener = np.zeros((size, size))
+        whitener[:n, :n] = invert_lower(R)
+        whitener[n:, :n] = -solve_triangular(R, V, lower=True, trans="T").T / roots[:, None]
+        whitener[np.arange(n, size), np.arange(n, size)] = 1.0 / roots
+        inner = np.eye(size)
+        inner[n:, n:] = (K[np.ix_(n + alive, n + alive)] - V.T @ V) / np.outer(roots, roots)
+        ordered = pool.take(order)
+        statistics = problem.statistics(ordered.items, seen, whitener=whitener)
+        path, taken = self._pursue(
+            ordered, statistics, inner, n, seen.n_rows, capacity, rules, after_step
+        )
+        return (path, order[taken]) if len(taken) > n else None
+
+    def _sketch(self) -> Sample:
+        sample = self.problem.sample
+        assert self.sketch_rows is not None
+        return sample.take(draw_rows(sample.n_rows, self.sketch_rows, self.problem.rng))
+
+
+@single_threaded_blas()
+def spanning(K: Floats, kernel: CountingKernel, most: int) -> Indices:
+    """Numbers of at most so many candidates that span all, but for 1e-8 of their squared norms.
+
+    Candidates of smooth kernels may lie in the span of a few of them. Where all of those can be
+    taken there is nothing to choose, and statistics cost the square of the candidates. By a pivoted
+    factor of K. All candidates are returned if that takes more of them, as half of them may show,
+    and for kernels that are not positive definite.
+    """
+    everybody = np.arange(len(K))
+    if not kernel.positive_definite:
+        return everybody
+    least = max(_INDEPENDENT, 1e2 * kernel.rounding)
+    for some in (everybody[::2], everybody):
+        roots = np.sqrt(np.diag(K)[some])
+        roots[roots == 0.0] = np.inf
+        _, pivots, rank, _ = dpstrf(K[np.ix_(some, some)] / np.outer(roots, roots), tol=least)
+        if rank > most:
+            return everybody
+    return np.sort(pivots[:rank] - 1)
+
+
+@single_threaded_blas()
+def farthest(
+    pool: Pool, chosen: Indices, most: int, kernel: CountingKernel, workers: Workers
+) -> Indices:
+    """Numbers of at most so many candidates, each the farthest from the span of those before.
+
+    Distances are relative to the norm of a candidate; none is below 1e-4. These are the pivots of
+    what K_SS of the chosen S leaves of K. They come from some of the candidates, evenly spaced and
+    twice as many, where those have enough of them, else from all.
+    """
+    rest = np.setdiff1d(np.arange(len(pool)), chosen)
+    least = max(_INDEPENDENT, 1e2 * kernel.rounding)
+    for some in (rest[:: max(1, -(-len(rest) // (2 * most)))], rest):
+        K = kernel_matrix(kernel, pool.take(np.concatenate([chosen, some])).items, workers)
+        roots = np.sqrt(np.diag(K))
+        roots[roots == 0.0] = np.inf
+        K /= np.outer(roots, roots)
+        n = len(chosen)
+        R, kept = robust_cholesky(K[:n, :n], rounding=kernel.rounding)
+        V = solve_triangular(R, K[:n, n:][kept], lower=True)
+        left = K[n:, n:] - V.T @ V
+        _, pivots, rank, _ = dpstrf(left, tol=least)
+        if rank >= most:
+            break
+    return some[pivots[: min(rank, most)] - 1]
+
+
 def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
     """K_ZZ for a pool, symmetric to the last bit."""
     P = len_items(items)
@@ -163,3 +520,228 @@ def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
     workers.map(fill, Workers.slices(P, 128))
     workers.map(mirror, Workers.slices(P, 512))
     return K
+
+
+@dataclass(frozen=True)
+class SpanFit:
+    """A fitted model: basis in the order of choice, solution in its span, path, and trace."""
+
+    pool: Pool
+    solution: SpanSolution
+    path: Path
+    trace: float
+    """tr(WK) over the rows it is fitted to, for bounds on the evidence."""
+    n_rows: int | None = None
+    """Number of rows, from the first one on, that it is fitted to; None is all of them."""
+    exact: bool = True
+    """Whether all its sums come from float64 tiles, so that its value can be certified."""
+
+    def truncated(self, n: int, stop_reason: str) -> SpanFit:
+        """The model of the first n basis functions."""
+        path = replace(self.path.truncated(n), stop_reason=stop_reason)
+        pool = self.pool.take(np.arange(n))
+        return replace(self, pool=pool, solution=self.solution.truncated(n), path=path)
+
+
+def refit(
+    choice: Choice,
+    problem: Problem,
+    *,
+    dtype: DTypeLike = np.float64,
+    reorder: bool = True,
+    after_block: Callable[[int], None] | None = None,
+    enough: Callable[[], bool] = lambda: False,
+) -> SpanFit:
+    """Fit all rows in the span of the chosen points.
+
+    Unless ``reorder`` is False, the points are put in the order in which a pursuit on the final
+    statistics takes them, so that the first n of them are a good model of size n for every n.
+    Dependent points are left out. A pass ends after the first block for which ``enough()`` is
+    true; the fit is then to the rows read so far. Whether K_S'WK_S keeps enough digits is decided
+    before the pass; if it was decided wrongly, a second, whitened pass may read as many rows as
+    the first one. Tiles are of type ``dtype`` where their rounding is negligible, else float64;
+    coefficients from float32 tiles are refined.
+    """
+    pool, statistics = choice.pool, choice.statistics
+    K = kernel_matrix(problem.kernel, pool.items, problem.workers)
+    try:
+        R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
+    except NotPositiveDefiniteError as error:
+        raise NotPositiveDefiniteError(int(pool.index[error.index]), error.pivot) from error
+    owners = pool.owners(problem.sample)
+    all_rows = None if owners is None else AllRows.of(owners, len(pool), problem.sample)
+    if all_rows is not None and statistics is None:
+        statistics = all_rows.statistics(K)
+    whole, whole_K = pool, K
+    if len(kept) < len(pool):
+        pool, K = pool.take(kept), K[np.ix_(kept, kept)]
+        statistics = statistics.restricted(kept) if statistics is not None else None
+    whitener, tiles = None, _DOUBLE
+    if statistics is None:
+        whitener, tiles = _resolved(problem, pool.items, K, R, np.dtype(dtype))
+        statistics = problem.statistics(
+            pool.items,
+            dtype=tiles,
+            whitener=whitener,
+            after_block=after_block,
+            enough=lambda _: enough(),
+        )
+    if choice.ordered and pool is whole:
+        path, order = choice.path, np.arange(len(pool))
+    else:
+        known = statistics if whitener is None else _in_functions(statistics, R)
+        path, order = _in_order(problem, pool, known, K, reorder=reorder)
+    found = None
+    if whitener is None:
+        R, statistics = reordered(K, R, order), statistics.restricted(order)
+    else:
+        R, statistics = _rotated(statistics, R, order)
+    if all_rows is not None:
+        found = fit_all_rows(
+            all_rows, whole.items, whole_K, R, kept[order], problem.kernel, problem.noise
+        )
+    if found is not None:
+        solution, order = found
+        pool, final = whole.take(order), statistics
+    else:
+        pool = pool.take(order)
+        solution, final = _solve(
+            problem, pool, R, statistics, tiles, whitened=whitener is not None, enough=enough
+        )
+    path = replace(path.extended(pool.index[len(path) :]), index=pool.index)
+    value = solution.values(final.target_norms)
+    stopped = "rank" if len(pool) < len(choice.pool) else choice.path.stop_reason
+    n_rows = final.n_rows if final.n_rows < problem.sample.n_rows else None
+    if n_rows is not None:
+        stopped = "interrupted"
+    same = np.array_equal(path.index, choice.path.index)
+    gap = choice.path.gap if same else path.gap
+    path = replace(path, value=value, gap=gap, stop_reason=stopped)
+    return SpanFit(pool, solution, path, final.trace, n_rows, tiles == _DOUBLE)
+
+
+def _in_order(
+    problem: Problem, pool: Pool, statistics: GramStatistics, K: Floats, *, reorder: bool
+) -> tuple[Path, Indices]:
+    """The pool in the order of a pursuit on its statistics, or as it is, and the path of that."""
+    objective = gram_pursuit(
+        statistics,
+        K.copy(),
+        problem.noise,
+        capacity=len(pool),
+        workers=problem.workers,
+        rounding=problem.kernel.rounding,
+    )
+    pursuit = Pursuit(objective, problem.meter, labels=pool.index)
+    if not reorder:
+        pursuit.take(range(len(pool)))
+    path = pursuit.run([])
+    # Points that the Gram form cannot resolve follow in the order of the search.
+    rest = np.setdiff1d(np.arange(len(pool)), objective.chosen)
+    return path, np.concatenate([objective.chosen, rest])
+
+
+def solve_in_span(problem: Problem, points: Any) -> tuple[Any, SpanSolution]:
+    """Fit all rows in the span of given points, in their order, without dependent points."""
+    pool = Pool.of_points(points)
+    K = kernel_matrix(problem.kernel, points, problem.workers)
+    R, kept = robust_cholesky(K, rounding=problem.kernel.rounding)
+    pool = pool.take(kept)
+    K = K[np.ix_(kept, kept)]
+    whitener, tiles = _resolved(problem, pool.items, K, R)
+    statistics = problem.statistics(pool.items, whitener=whitener)
+    return pool.items, _solve(problem, pool, R, statistics, tiles, whitened=whitener is not None)[0]
+
+
+def _resolved(
+    problem: Problem, points: Any, K: Floats, R: Floats, dtype: np.dtype[Any] = _DOUBLE
+) -> tuple[Floats | None, np.dtype[Any]]:
+    """The whitener of a pass over all rows, None where K_S'WK_S has digits enough; type of tiles.
+
+    Σ_i w_i k(x_i, z)² is not known before the pass. It is taken to be the mean of k(s, z)² over the
+    basis points s, times Σw and a margin. How much more than one rounding float32 values of the
+    kernel are wrong by is measured among the same points.
+    """
+    if not len(K):
+        return None, _DOUBLE
+    noise, largest = problem.noise, float((K**2).mean(axis=0).max())
+    largest *= _MARGIN * float(problem.sample.weights.sum())
+    if dtype != _DOUBLE and gram_rounding(R, largest, noise, dtype) <= SINGLE_DIGITS:
+        error = float(np.abs(problem.kernel.columns(points, dtype)(points) - K).max())
+        roundings = max(1.0, error / (float(np.finfo(dtype).eps) * float(np.abs(K).max())))
+        if roundings * gram_rounding(R, largest, noise, dtype) <= SINGLE_DIGITS:
+            return None, dtype
+    lost = gram_rounding(R, largest, noise) > LOST_DIGITS
+    return (invert_lower(R) if lost else None), _DOUBLE
+
+
+@single_threaded_blas()
+def _in_functions(whitened: GramStatistics, R: Floats) -> GramStatistics:
+    """K_S'WK_S = R V'WV R' and K_S'Wy = R V'Wy, to order the functions by."""
+    gram = R @ whitened.gram @ R.T
+    return replace(whitened, gram=0.5 * (gram + gram.T), cross=R @ whitened.cross)
+
+
+@single_threaded_blas()
+def _rotated(whitened: GramStatistics, R: Floats, order: Indices) -> tuple[Floats, GramStatistics]:
+    """The factor of K_SS in another order, and the statistics of the functions that it whitens.
+
+    With R[order] = L Q', Q orthogonal, L is that factor and V Q are its functions: no digits are
+    lost, however small the pivots.
+    """
+    Q, triangle = qr(R[order].T, check_finite=False)
+    signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
+    Q = Q * signs
+    gram = Q.T @ whitened.gram @ Q
+    statistics = replace(whitened, gram=0.5 * (gram + gram.T), cross=Q.T @ whitened.cross)
+    return np.tril((signs[:, None] * triangle).T), statistics
+
+
+def _solve(
+    problem: Problem,
+    pool: Pool,
+    R: Floats,
+    statistics: GramStatistics,
+    tiles: np.dtype[Any],
+    *,
+    whitened: bool,
+    enough: Callable[[], bool] = lambda: False,
+) -> tuple[SpanSolution, GramStatistics]:
+    """Solve from the pool's statistics, or from a second, whitened pass if digits were lost."""
+    if not whitened:
+        largest = float(np.diag(statistics.gram).max(initial=0.0))
+        if gram_rounding(R, largest, problem.noise, tiles) <= LOST_DIGITS:
+            with contextlib.suppress(ArithmeticError):
+                solution = SpanSolution.from_gram(
+                    R, statistics.gram, statistics.cross, problem.noise
+                )
+                if tiles != _DOUBLE and statistics.n_rows == problem.sample.n_rows:
+                    solution = _refined(problem, pool, solution)
+                return solution, statistics
+        # The first pass may have ended early: this one may read as many rows.
+        least = statistics.n_rows if enough() else 0
+        statistics = problem.statistics(
+            pool.items,
+            whitener=invert_lower(R),
+            enough=lambda done: done >= least and enough(),
+        )
+    solution = SpanSolution.from_whitened(R, statistics.gram, statistics.cross, problem.noise)
+    return solution, statistics
+
+
+def _refined(problem: Problem, pool: Pool, solution: SpanSolution) -> SpanSolution:
+    """The solution with coefficients that are exact in float64, though its factors are not.
+
+    Each pass gives the gradient K_S'W(y - K_Sβ) - σ²K_SSβ in float64, and the factors at hand the
+    step that it asks for.
+    """
+    sample, norm = problem.sample, np.linalg.norm(solution.z)
+    for _ in range(_REFINEMENTS):
+        slopes = residual_products(
+            sample, problem.kernel, pool.items, solution.coefficients(), problem.workers
+        )
+        problem.meter.passes += 1
+        solution, moved = solution.improved(slopes)
+        if moved <= _REFINED * norm:
+            break
+    return solution
