@@ -499,7 +499,8 @@ def farthest(
         _, pivots, rank, _ = dpstrf(left, tol=least)
         if rank >= most:
             break
-    return some[pivots[: min(rank, most)] - 1]
+    found: Indices = some[pivots[: min(rank, most)] - 1]
+    return found
 
 
 def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
