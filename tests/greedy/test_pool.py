@@ -22,7 +22,7 @@ from pursuit.greedy import (
     refit,
 )
 from pursuit.greedy import pool as pool_module
-from pursuit.greedy.pool import spanning
+from pursuit.greedy.pool import farthest, spanning
 from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.rows import IndexRows, ListRows, Sample, as_rows, draw_rows
@@ -140,6 +140,74 @@ def test_what_is_left_out_is_not_missed(workers, monkeypatch):
         )
     assert sizes[0] < 100
     assert values[0] <= values[1] * (1 + 1e-4)
+
+
+# farthest
+
+
+def test_the_farthest_from_a_span_come_next(workers):
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    kernel, chosen = bound(gamma=2.0), np.array([7, 3, 50])
+    K = kernel.tile(X, X)
+    expected = chosen.tolist()
+    while len(expected) < 40:
+        left = missed(K, np.array(expected))
+        left[expected] = -1.0
+        expected.append(int(left.argmax()))
+    more = farthest(Pool.of_points(X), chosen, 37, kernel, workers)
+    assert more.tolist() == expected[3:]
+
+
+def test_the_farthest_come_from_some_candidates_unless_those_are_too_few(workers):
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    kernel, chosen = bound(gamma=2.0), np.array([0])
+    more = farthest(Pool.of_points(X), chosen, 5, kernel, workers)
+    assert len(set(more.tolist())) == 5
+    assert np.all((more - 1) % 6 == 0)
+    # Every other one is looked at first, and of those all but three are copies.
+    X[7::2] = X[7]
+    more = farthest(Pool.of_points(X), chosen, 20, kernel, workers)
+    assert len(more) == 20
+    assert len(np.unique(X[more], axis=0)) == 20
+    # No more are found than are independent, and copies of the chosen are not.
+    more = farthest(Pool.of_points(np.repeat(X[:6], 3, axis=0)), chosen, 9, kernel, workers)
+    assert np.sort(more // 3).tolist() == [1, 2, 3, 4, 5]
+
+
+# Settled choices
+
+
+def smooth_problem(workers, noise, deviation):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (2500, 4))
+    y = np.sin(3.0 * X[:, :1]) * np.exp(X[:, 1:2]) + deviation * rng.standard_normal((2500, 1))
+    kernel = CountingKernel(compile_kernel("rbf", gamma=0.1, n_features=4)[0])
+    sample = Sample(as_rows(X), y, np.ones(2500))
+    return Problem(sample, kernel, noise, workers, CostMeter(kernel), rng)
+
+
+@pytest.mark.parametrize("is_screened", [True, False])
+@pytest.mark.parametrize("deviation", [0.3, 0.0])
+def test_where_only_noise_is_left_the_kernel_fills_the_basis(
+    workers, monkeypatch, is_screened, deviation
+):
+    """The model is as good as one whose points are all chosen, and takes fewer passes."""
+    noise, values, passes = max(deviation**2, 1e-6), [], []
+    for settled in (pool_module._SETTLED, 0.0):
+        monkeypatch.setattr(pool_module, "_SETTLED", settled)
+        problem = smooth_problem(workers, noise, deviation)
+        choice = search(problem, np.arange(500), 120, screened=is_screened)
+        assert choice.path.stop_reason == "n_basis"
+        assert len(np.unique(choice.pool.index)) == len(choice.path) == 120
+        values.append(refit(choice, problem).path.value[-1])
+        passes.append(problem.meter.passes)
+    if deviation:
+        assert passes[0] <= passes[1] - 0.9
+        assert values[0] == pytest.approx(values[1], rel=1e-4)
+    else:
+        # Of targets without noise the rest of the choice explains more: it goes on.
+        assert passes[0] == passes[1]
+        assert values[0] == values[1]
 
 
 # kernel_matrix

@@ -159,15 +159,22 @@ def matrix_statistics(
 ) -> GramStatistics:
     """Statistics of points that are the rows themselves, from their kernel matrix K: G = KWK."""
     P, roots = len(matrix), np.sqrt(weights)[:, None]
-    gram, cross = np.zeros((P, P)), np.zeros((P, targets.shape[1]))
+    gram, cross = np.empty((P, P)), np.empty((P, targets.shape[1]))
     V, scaled = matrix if np.all(weights == 1.0) else roots * matrix, roots * targets
 
     def fill(panel: slice) -> None:
-        gram[panel, panel.start :] = V[:, panel].T @ V[:, panel.start :]
-        cross[panel] = V[:, panel].T @ scaled
+        # A product with itself is symmetric and takes half the time: it stands alone.
+        own, right = V[:, panel], slice(panel.stop, P)
+        np.matmul(own.T, own, out=gram[panel, panel])
+        if panel.stop < P:
+            np.matmul(own.T, V[:, right], out=gram[panel, right])
+        cross[panel] = own.T @ scaled
 
-    workers.map(fill, Workers.slices(P, limits.PANEL))
-    gram = np.triu(gram) + np.triu(gram, 1).T
+    def mirror(panel: slice) -> None:
+        gram[panel.stop :, panel] = gram[panel, panel.stop :].T
+
+    for task in (fill, mirror):
+        workers.map(task, Workers.slices(P, limits.PANEL))
     trace, norms = float(weights @ np.diag(matrix)), weights @ (targets * targets)
     return GramStatistics(gram, cross, norms, trace, float(weights.sum()), P)
 

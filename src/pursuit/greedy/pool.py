@@ -48,6 +48,11 @@ _EXHAUSTED = ("rank", "no gain")
 """Reasons after which the fit decides whether the rows that are left matter, if all may stay."""
 _CUT_SHORT = ("interrupted", "time")
 _SPARE = 8  # Points chosen by rows of the pool beyond n_basis: one in so many. Fewer: less work.
+_SETTLED = 0.1
+"""A choice is settled only if as many gains like the last ones as steps are left would lower the
+objective by at most this share. They fall fast, so that far less is lost. Larger: more points that
+the targets have no part in, where the noise given is far above that of the targets."""
+_LAST_GAINS = 8  # The largest of so many tells what a step may still bring: single gains scatter.
 _LEAST_SHARE = 0.2  # Time that steps get at least, as a share of that of the statistics.
 
 _MARGIN = 4.0
@@ -232,8 +237,8 @@ class PooledSearch:
                 if len(apart) < len(pool):
                     pool, K = pool.take(apart), K[np.ix_(apart, apart)]
             if self.screened and len(pool) > capacity + capacity // _SPARE:
-                path, chosen = self._screen(pool, K, capacity + capacity // _SPARE, rules)
-                if path.stop_reason in _CUT_SHORT:
+                path, chosen, settled = self._screen(pool, K, capacity, rules)
+                if settled or path.stop_reason in _CUT_SHORT:
                     first = chosen[:capacity]
                     path = replace(path.truncated(len(first)), stop_reason=path.stop_reason)
                     return Choice(pool.take(first), path, None)
@@ -267,9 +272,12 @@ class PooledSearch:
 
     def _screen(
         self, pool: Pool, K: Floats, capacity: int, rules: Sequence[StopRule]
-    ) -> tuple[Path, Indices]:
-        """Choose by the rows that the pool consists of, or by as many others; overwrites K."""
-        problem = self.problem
+    ) -> tuple[Path, Indices, bool]:
+        """Choose by the rows that the pool consists of, or by as many others; overwrites K.
+
+        Returns a few points more than ``capacity``, unless the choice is settled by these rows.
+        """
+        problem, some = self.problem, capacity + capacity // _SPARE
         if pool.index.min() >= 0:
             seen = problem.sample.take(pool.index)
             statistics = matrix_statistics(K, seen.targets, seen.weights, problem.workers)
@@ -278,9 +286,38 @@ class PooledSearch:
             seen = problem.sample.take(rows)
             statistics = problem.statistics(pool.items, seen)
         path, chosen = self._pursue(
-            pool, statistics, K, self.n_kept, seen.n_rows, capacity, rules, None
+            pool, statistics, K, self.n_kept, seen.n_rows, some, rules, None
         )
-        return self._deepened(path, pool, chosen, seen, capacity, rules, None) or (path, chosen)
+        if self._is_settled(path, capacity, seen.n_rows):
+            return *self._filled(path, pool, chosen, capacity), True
+        deeper = self._deepened(path, pool, chosen, seen, some, rules, None)
+        return *(deeper or (path, chosen)), False
+
+    def _is_settled(self, path: Path, capacity: int, n_seen: int) -> bool:
+        """Whether the choice ended for want of digits where targets have no say in the rest of it.
+
+        A function fits noise as well: on all rows it must lower P by more than σ² to lower the
+        expected error (Mallows' C_p), on a sketch by more than its share of that. Gains fall, so
+        the last ones bound those that digits would be wanted for. The sparse evidence has other
+        terms, and goes on.
+        """
+        left, gains = capacity - len(path), -np.diff(path.value[-_LAST_GAINS - 1 :])
+        if self.evidence or path.stop_reason != "rank" or left <= 0 or len(gains) < _LAST_GAINS:
+            return False
+        noise = self.problem.noise * n_seen / self.problem.sample.n_rows
+        return bool(gains.max() <= min(noise, _SETTLED * path.value[-1] / left))
+
+    def _filled(
+        self, path: Path, pool: Pool, chosen: Indices, capacity: int
+    ) -> tuple[Path, Indices]:
+        """The choice continued by the kernel alone: next come candidates far from those before."""
+        problem = self.problem
+        more = farthest(pool, chosen, capacity - len(chosen), problem.kernel, problem.workers)
+        longer = path.extended(pool.index[more])
+        values = np.append(path.value, np.repeat(path.value[-1:], len(more)))
+        found = np.concatenate([chosen, more])
+        reason = "n_basis" if len(found) == capacity else path.stop_reason
+        return replace(longer, value=values, stop_reason=reason), found
 
     def _with_all_rows(
         self, path: Path, chosen: Indices, known: GramStatistics | None, pool: Pool
@@ -324,6 +361,8 @@ class PooledSearch:
         for _ in range(_DEEPENINGS):
             if path.stop_reason != "rank" or len(chosen) >= min(capacity, len(pool)):
                 break
+            if self._is_settled(path, capacity, seen.n_rows):
+                return self._filled(path, pool, chosen, capacity)
             deeper = self._deepen(pool, chosen, seen, capacity, rules, after_step)
             if deeper is None:
                 break
@@ -434,6 +473,34 @@ def spanning(K: Floats, kernel: CountingKernel, most: int) -> Indices:
         if rank > most:
             return everybody
     return np.sort(pivots[:rank] - 1)
+
+
+@single_threaded_blas()
+def farthest(
+    pool: Pool, chosen: Indices, most: int, kernel: CountingKernel, workers: Workers
+) -> Indices:
+    """Numbers of at most so many candidates, each the farthest from the span of those before.
+
+    Distances are relative to the norm of a candidate; none is below 1e-4. These are the pivots of
+    what K_SS of the chosen S leaves of K. They come from some of the candidates, evenly spaced and
+    twice as many, where those have enough of them, else from all.
+    """
+    rest = np.setdiff1d(np.arange(len(pool)), chosen)
+    least = max(_INDEPENDENT, 1e2 * kernel.rounding)
+    for some in (rest[:: max(1, -(-len(rest) // (2 * most)))], rest):
+        K = kernel_matrix(kernel, pool.take(np.concatenate([chosen, some])).items, workers)
+        roots = np.sqrt(np.diag(K))
+        roots[roots == 0.0] = np.inf
+        K /= np.outer(roots, roots)
+        n = len(chosen)
+        R, kept = robust_cholesky(K[:n, :n], rounding=kernel.rounding)
+        V = solve_triangular(R, K[:n, n:][kept], lower=True)
+        left = K[n:, n:] - V.T @ V
+        _, pivots, rank, _ = dpstrf(left, tol=least)
+        if rank >= most:
+            break
+    found: Indices = some[pivots[: min(rank, most)] - 1]
+    return found
 
 
 def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
