@@ -39,7 +39,7 @@ _LINE_SEARCH = 8  # Most evaluations along a line. More: wasted where rounding h
 _SINGLE_FROM, _SINGLE_ENOUGH = 500, 1e-5
 """float32 serves from so many rows, where steps need not resolve less than this per row. Fewer rows
 cost little in float64."""
-_PATIENCE, _LEAST_GAIN = 3, 1e-4
+_PATIENCE, _LEAST_GAIN = 3, 1e-5
 """Where rows are drawn from more, a run ends when so many evaluations together gain less than this
 per row: other rows would differ by far more, and float32 hides what line searches look for there.
 More: slower, hardly better."""
