@@ -1,5 +1,7 @@
 """Maximising the evidence: bounds, fixed parameters, failures, restarts, families."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import OptimizeResult
@@ -41,6 +43,38 @@ def test_reaches_what_scikit_learn_reaches(workers):
     assert found.evidence_per_row > best - 1e-4
     assert found.evidence_per_row == pytest.approx(at(data, found.kernel, found.noise), rel=1e-10)
     assert kernel.theta == pytest.approx(np.zeros(3)), "the kernel passed is left alone"
+
+
+def test_rows_drawn_from_more_end_where_evaluations_gain_nothing(workers):
+    """Their evidence is all but that of a whole run; a given kernel and whole data go on."""
+    data = subset(workers, m=120)
+    drawn = replace(data, drawn=True)
+    kernel = family_kernel("rbf", np.ones(2), 1.0)
+    whole = maximise(data, kernel, NOISE, "rbf", steps=200, enough=1e-9)
+    brief = maximise(drawn, kernel, NOISE, "rbf", steps=200, enough=1e-9)
+    assert brief.stages[0].n_evaluations < whole.stages[0].n_evaluations
+    assert whole.evidence_per_row - 1e-3 < brief.evidence_per_row <= whole.evidence_per_row
+    given = maximise(drawn, kernel, NOISE, "learned", steps=200, enough=1e-9)
+    assert given.stages[0].n_evaluations == whole.stages[0].n_evaluations
+    assert drawn.take(slice(50)).drawn
+    assert not data.take(slice(50)).drawn
+
+
+def test_restarts_of_rows_drawn_from_more_begin_anew(workers, monkeypatch):
+    """Every start is learned from, although the first has found the best."""
+    drawn = replace(subset(workers), drawn=True)
+    starts = []
+    descend = learning._descend
+
+    def seen(objective, start, *options):
+        starts.append(start)
+        descend(objective, start, *options)
+
+    monkeypatch.setattr(learning, "_descend", seen)
+    kernel = family_kernel("rbf", np.ones(2), 1.0)
+    rng = np.random.default_rng(0)
+    maximise(drawn, kernel, NOISE, "rbf", restarts=3, rng=rng)
+    assert len(starts) == 4
 
 
 def test_float32_until_its_rounding_shows(workers, monkeypatch):

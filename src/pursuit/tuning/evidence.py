@@ -53,6 +53,8 @@ class Evidence:
     groups : list of OutputGroup, optional
         Outputs and the rows where they were observed; y is 0 where it was not. None if there are no
         gaps.
+    drawn : bool
+        Whether the rows are some of many, so that small differences of the evidence mean nothing.
     """
 
     X: Floats
@@ -60,14 +62,17 @@ class Evidence:
     weights: Floats
     workers: Workers
     groups: list[OutputGroup] | None = None
+    drawn: bool = False
 
     @classmethod
-    def of(cls, X: Floats, targets: Floats, weights: Floats, workers: Workers) -> Evidence:
+    def of(
+        cls, X: Floats, targets: Floats, weights: Floats, workers: Workers, drawn: bool = False
+    ) -> Evidence:
         """From targets that are NaN where they were not observed."""
         if not has_gaps(targets):
-            return cls(X, targets, weights, workers)
+            return cls(X, targets, weights, workers, drawn=drawn)
         groups = [group for group in output_groups(targets) if len(group.rows)]
-        return cls(X, np.nan_to_num(targets), weights, workers, groups)
+        return cls(X, np.nan_to_num(targets), weights, workers, groups, drawn)
 
     def take(self, rows: Indices | slice) -> Evidence:
         """The evidence of some of the rows."""
@@ -76,7 +81,9 @@ class Evidence:
             absent = np.setdiff1d(np.arange(len(targets)), group.rows)
             targets = targets.copy()
             targets[np.ix_(absent, group.columns)] = np.nan
-        return Evidence.of(self.X[rows], targets[rows], self.weights[rows], self.workers)
+        return Evidence.of(
+            self.X[rows], targets[rows], self.weights[rows], self.workers, self.drawn
+        )
 
     @property
     def n_values(self) -> float:

@@ -39,6 +39,10 @@ _LINE_SEARCH = 8  # Most evaluations along a line. More: wasted where rounding h
 _SINGLE_FROM, _SINGLE_ENOUGH = 500, 1e-5
 """float32 serves from so many rows, where steps need not resolve less than this per row. Fewer rows
 cost little in float64."""
+_PATIENCE, _LEAST_GAIN = 3, 1e-5
+"""Where rows are drawn from more, a run ends when so many evaluations together gain less than this
+per row: other rows would differ by far more, and float32 hides what line searches look for there.
+More: slower, hardly better."""
 _AT_BOUND = 1e-3  # Distance in the logarithm that counts as on the bound.
 _UNBOUNDED = 3.0  # Restarts draw θ without a bound within this distance of the first start.
 _NOTHING = 0.1  # Evidence per row above noise below which single features are tried.
@@ -367,12 +371,15 @@ def maximise(
     The best point seen is kept even if the optimiser fails. ``restarts`` further runs start at
     points drawn uniformly between the bounds of θ, as scikit-learn draws them; where there is no
     bound, within _UNBOUNDED of the first start. A run ends after so many ``steps``, or when a step
-    or the slope is at most ``enough`` per row. No step begins once ``late()`` is true. With a
-    ``prior`` its log density is part of the evidence. Matrices are in float32 as long as its
-    rounding does not show beside ``enough``, and in float64 from there on.
+    or the slope is at most ``enough`` per row; where the rows are drawn from more, that of one of
+    the families also when a few evaluations gain next to nothing. No step begins once ``late()`` is
+    true. With a ``prior`` its log density is part of the evidence. Matrices are in float32 as long
+    as its rounding does not show beside ``enough``, and in float64 from there on.
     """
     start_time = time.perf_counter()
     kernel = clone(kernel)
+    run: list[float] = []  # the best value after each evaluation of a run
+    brief = data.drawn and family in FAMILIES  # a given kernel may rise slowly for long
     n, best = float(data.weights.sum()), _Best(kernel.theta.copy(), noise.start)
     if len(data.X) >= _SINGLE_FROM and enough >= _SINGLE_ENOUGH:
         best.dtype = np.float32
@@ -400,6 +407,9 @@ def maximise(
         value, gradient = float(value / n), gradient / n
         if value > best.value:
             best.value, best.theta, best.noise = value, point[:free].copy(), np.exp(point[free])
+        run.append(max([value, *run[-1:]]))
+        if brief and len(run) > _PATIENCE and run[-1] < run[-1 - _PATIENCE] + _LEAST_GAIN:
+            raise _NoGainError
         # Relative to pure noise, so that the stopping rule does not depend on units.
         return floor - value, -gradient
 
@@ -415,9 +425,12 @@ def maximise(
     for start in starts:
         if best.evaluations and late():
             break
+        run.clear()
         try:
             inside = np.clip(start, lower, upper)
             _descend(objective, inside, lower, upper, units, steps, enough, end_when_late)
+        except _NoGainError:
+            continue
         except (ArithmeticError, RuntimeError, ValueError) as error:
             warnings.warn(
                 f"the optimiser of the evidence failed ({error}): the best hyper-parameters seen "
@@ -478,6 +491,10 @@ def _descend(
             "gtol": enough / steepest,
         },
     )
+
+
+class _NoGainError(Exception):
+    """Raised where further evaluations gain nothing."""
 
 
 @dataclass

@@ -263,7 +263,8 @@ def _evidence(sample: Sample, rows: Indices, workers: Workers) -> tuning.Evidenc
     """Some rows, with their targets."""
     subset = sample.take(rows)
     X = np.asarray(dense(subset.rows.take(np.arange(len(rows)))), dtype=np.float64)
-    return tuning.Evidence.of(X, subset.targets, subset.weights, workers)
+    drawn = len(rows) < sample.n_rows
+    return tuning.Evidence.of(X, subset.targets, subset.weights, workers, drawn)
 
 
 def _judges(sample: Sample, learning: Indices, workers: Workers) -> tuning.Evidence | None:
@@ -705,9 +706,13 @@ def move_basis(
     judge = sketched(problem, split.allowed, _judge_rows(pool))
     before = _reserved_error(judge, problem, start, reserved)
 
+    judged = np.empty(0), np.inf
+
     def gains(points: Any) -> tuple[bool, float]:
-        error = _reserved_error(judge, problem, points, reserved)
-        return error < (1.0 - _LEAST_GAIN) * before, error
+        nonlocal judged
+        if not np.array_equal(points, judged[0]):  # moves may end where they were judged
+            judged = points.copy(), _reserved_error(judge, problem, points, reserved)
+        return judged[1] < (1.0 - _LEAST_GAIN) * before, judged[1]
 
     rest = _JUDGING_STEPS + problem.sample.n_rows / (_PASSES_A_STEP * BATCH_ROWS)
     moved, taken, cut = mover.move(
