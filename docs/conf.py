@@ -3,6 +3,9 @@
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from sphinx import addnodes
+
 import pursuit
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,7 +32,8 @@ autodoc_typehints = "none"  # the numpydoc sections say the types in words
 autosummary_generate = True
 numpydoc_show_class_members = False  # the class template lists them
 bibtex_bibfiles = ["references.bib"]
-myst_enable_extensions = ["deflist"]
+# Markdown pages have no roles or directives, so that GitHub shows them, too.
+myst_enable_extensions = ["dollarmath"]
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -57,7 +61,8 @@ html_theme_options = {
 }
 # Pages without pages below them have nothing to list beside the text.
 PLAIN_PAGES = (
-    "index getting_started choose benchmarks install architecture references deprecation changelog"
+    "index getting_started choose benchmarks frontier install architecture references "
+    "deprecation changelog"
 )
 html_sidebars = {page: [] for page in PLAIN_PAGES.split()}
 
@@ -70,5 +75,20 @@ def skip_metadata_requests(app, what, name, obj, skip, options):
     return True if routing else None
 
 
+def link_names(app, doctree):
+    """Link public names in the inline code of Markdown pages to the API reference."""
+    if not str(app.env.doc2path(app.env.docname)).endswith(".md"):
+        return
+    for code in list(doctree.findall(nodes.literal)):
+        name = code.astext().removeprefix("pursuit.")
+        if name not in pursuit.__all__ or isinstance(code.parent, nodes.reference | nodes.title):
+            continue
+        target = {"refdomain": "py", "reftype": "obj", "reftarget": f"pursuit.{name}"}
+        link = addnodes.pending_xref("", refdoc=app.env.docname, refexplicit=True, **target)
+        code.replace_self(link)
+        link.append(code)
+
+
 def setup(app):
     app.connect("autodoc-skip-member", skip_metadata_requests)
+    app.connect("doctree-read", link_names)

@@ -147,10 +147,10 @@ def digits(value, n=3):
     """A number with n digits, without an exponent; a dash for none."""
     if value is None:
         return "–"
-    text = f"{value:.{n}g}"
+    text = f"{value:#.{n}g}"
     if "e" in text:
         text = f"{float(text):.0f}" if abs(value) >= 1 else f"{float(text):.6f}".rstrip("0")
-    return text.replace("-", "−")
+    return text.rstrip(".").replace("-", "−")
 
 
 def per_cent(share):
@@ -213,7 +213,7 @@ def speed(results):
 def bars(results):
     share = results.figures("moving-over").get("SparseGPRegressor, 20000 rows: coverage of 95 %")
     return share and (
-        f"- **Error bars that hold.** {per_cent(share)} of 5 000 new rows of a robot arm are within "
+        f"- **Error bars that hold.** {per_cent(share)} of 5 000 new rows of a robot arm are in "
         'their 95 % intervals. With `calibration="conformal"` coverage is guaranteed.'
     )
 
