@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import pursuit
+
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[1]
@@ -115,6 +117,13 @@ def test_a_requirement_without_a_lowest_version_is_refused(monkeypatch):
     monkeypatch.setattr(script, "requirements", lambda extras: ["numpy"])
     with pytest.raises(SystemExit, match=r"'numpy' in pyproject\.toml has no lowest version"):
         script.lowest([])
+
+
+def test_one_version_stands_everywhere():
+    """Before a release the recipe names the coming version, the others end with .dev0."""
+    version = project()["version"]
+    assert pursuit.__version__ == version
+    assert f'{{% set version = "{version.removesuffix(".dev0")}" %}}' in text("recipe/meta.yaml")
 
 
 def test_the_recipe_needs_what_the_project_needs():
