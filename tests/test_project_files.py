@@ -181,7 +181,8 @@ def test_the_citation_has_the_version_and_the_years_of_the_bibliography():
 def test_no_text_names_another_year_of_a_paper():
     """Both papers of Zhang are of 2002: in order of their titles, 2002a and 2002b."""
     years = set()
-    for path in (ROOT / "src").rglob("*.py"):
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*.rst")]
+    for path in [*(ROOT / "src").rglob("*.py"), *pages]:
         years |= set(re.findall(r"Zhang \(?(\d{4}\w?)", path.read_text(encoding="utf-8")))
     assert years == {"2002a", "2002b"}
 
