@@ -74,13 +74,21 @@ def skip_metadata_requests(app, what, name, obj, skip, options):
     return True if routing else None
 
 
+def above(node):
+    """What a node is in, from the inside."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
 def link_names(app, doctree):
     """Link public names in the inline code of Markdown pages to the API reference."""
     if not str(app.env.doc2path(app.env.docname)).endswith(".md"):
         return
+    kept = nodes.title | nodes.reference | addnodes.pending_xref
     for code in list(doctree.findall(nodes.literal)):
         name = code.astext().removeprefix("pursuit.")
-        if name not in pursuit.__all__ or isinstance(code.parent, nodes.reference | nodes.title):
+        if name not in pursuit.__all__ or any(isinstance(node, kept) for node in above(code)):
             continue
         target = {"refdomain": "py", "reftype": "obj", "reftarget": f"pursuit.{name}"}
         link = addnodes.pending_xref("", refdoc=app.env.docname, refexplicit=True, **target)
