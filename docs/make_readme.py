@@ -209,8 +209,9 @@ def speed(results):
             f"{run.model} {digits(run.rmse)} after {digits(run.fit, 2)} s" for run in beside
         )
         return (
-            f"- **Accurate for its seconds.** {best.data}: `{best.model}` has a test RMSE of "
-            f"{digits(best.rmse)} after {digits(best.fit, 2)} s" + (f"; {told}." if told else ".")
+            f"- **Accurate for its seconds.** {best.data}: `{best.model}` with {best.setting} has "
+            f"a test RMSE of {digits(best.rmse)} after {digits(best.fit, 2)} s"
+            + (f"; {told}." if told else ".")
         )
     timed = results.figures("time-limit")
     if not timed:

@@ -110,9 +110,9 @@ def test_markdown_pages_are_plain_and_their_links_are_there(page):
 
 FRONTIER = """\
 dataset,rows,features,model,setting,seed,fit_seconds,cpu_seconds,predict_seconds,rmse,nlpd,coverage95,status,note
-kin40k,36000,8,SparseGPRegressor,default,0,10,18,1,0.15,-0.5,0.95,ok,
-kin40k,36000,8,SparseGPRegressor,default,1,12,20,1,0.13,-0.7,0.93,ok,
-kin40k,36000,8,SparseGPRegressor,1024,0,30,55,1,0.12,-0.8,0.94,ok,
+kin40k,36000,8,SparseGPRegressor,512 functions,0,10,18,1,0.15,-0.5,0.95,ok,
+kin40k,36000,8,SparseGPRegressor,512 functions,1,12,20,1,0.13,-0.7,0.93,ok,
+kin40k,36000,8,SparseGPRegressor,1024 functions,0,30,55,1,0.12,-0.8,0.94,ok,
 kin40k,36000,8,GPyTorch SGPR,50 steps,0,100,190,1,0.174,-0.32,0.96,ok,
 kin40k,36000,8,GPyTorch SVGP,converged,0,600,,,,,,capped,
 kin40k,36000,8,GPyTorch SVGP,short,0,550,900,1,0.2,-0.2,0.96,capped,
@@ -132,8 +132,8 @@ def results(tmp_path):
 def test_seeds_are_averaged_and_fits_that_failed_left_out(results):
     runs = results.frontier()
     assert [(run.model, run.setting) for run in runs] == [
-        ("SparseGPRegressor", "default"),
-        ("SparseGPRegressor", "1024"),
+        ("SparseGPRegressor", "512 functions"),
+        ("SparseGPRegressor", "1024 functions"),
         ("GPyTorch SGPR", "50 steps"),
         ("GPyTorch SVGP", "short, stopped"),
         ("LightGBM", "default"),
@@ -158,8 +158,8 @@ def test_a_peer_is_shown_where_it_was_run_with_all_settings_of_ours(results):
     lines = script().against(results, "GPyTorch")
     assert lines[0] == "**kin40k (36 000 × 8)**"
     assert lines[4:] == [
-        "| SparseGPRegressor, default | 11 | 0.140 | −0.600 | 94.0 % |",
-        "| SparseGPRegressor, 1024 | 30 | 0.120 | −0.800 | 94.0 % |",
+        "| SparseGPRegressor, 512 functions | 11 | 0.140 | −0.600 | 94.0 % |",
+        "| SparseGPRegressor, 1024 functions | 30 | 0.120 | −0.800 | 94.0 % |",
         "| GPyTorch SGPR, 50 steps | 100 | 0.174 | −0.320 | 96.0 % |",
         "| GPyTorch SVGP, short, stopped | 550 | 0.200 | −0.200 | 96.0 % |",
     ]
@@ -167,7 +167,8 @@ def test_a_peer_is_shown_where_it_was_run_with_all_settings_of_ours(results):
 
 def test_the_first_reason_is_the_fastest_of_ours_that_is_better_than_all_others(results):
     [reason] = script().reasons(results)
-    assert "kin40k (36 000 × 8): `SparseGPRegressor` has a test RMSE of 0.140 after 11 s" in reason
+    assert "kin40k (36 000 × 8): `SparseGPRegressor` with 512 functions has a test" in reason
+    assert "test RMSE of 0.140 after 11 s; GPyTorch" in reason
     assert "GPyTorch SGPR 0.174 after 100 s; GPyTorch SVGP 0.200 after 550 s." in reason
 
 
