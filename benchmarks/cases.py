@@ -47,6 +47,7 @@ from benchmarks.landmark_cases import landmarks, landmarks_elsewhere, pipeline
 from benchmarks.learning_cases import evidence, large, learned, moving, time_limit, wide
 from benchmarks.lp_cases import lp_machine
 from benchmarks.matching_cases import matching_omp, matching_size
+from benchmarks.moving_over_cases import moving_over
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.noise_cases import outliers, varying_noise
 from benchmarks.precision_cases import precision
@@ -360,6 +361,7 @@ CASES: dict[str, Case] = {
     "landmarks": landmarks,
     "landmarks-elsewhere": landmarks_elsewhere,
     "pipeline": pipeline,
+    "moving-over": moving_over,
     "kappa": kappa,
     "exact-gp": exact_gp_case,
     "exact-distance": exact_distance_case,

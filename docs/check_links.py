@@ -1,4 +1,6 @@
-"""Check every link inside the built site: pages, files and anchors. No network is used.
+"""Check every link inside the built site: pages, files and anchors, and no link inside another.
+
+No network is used.
 
 Run after the build: ``python docs/check_links.py [docs/_build/html]``. It prints each broken link
 with its page, and fails if there is one.
@@ -18,7 +20,8 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.links, self.anchors = [], set()
+        self.links, self.anchors, self.nested = [], set(), []
+        self._inside = False
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -28,6 +31,14 @@ class Page(HTMLParser):
         # The theme's own placeholders, such as the button that changes light and dark.
         if link and link != "#":
             self.links.append(link)
+        if tag == "a":
+            if self._inside:
+                self.nested.append(link)
+            self._inside = True
+
+    def handle_endtag(self, tag):
+        if tag == "a":
+            self._inside = False
 
 
 def broken_links(site):
@@ -40,6 +51,8 @@ def broken_links(site):
         if file.relative_to(site).parts[0] != "_static"  # there are the theme's templates
     }
     for file, page in pages.items():
+        for link in page.nested:
+            yield file.relative_to(site).as_posix(), link, "inside another link"
         for link in dict.fromkeys(page.links):
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:

@@ -3,6 +3,9 @@
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from sphinx import addnodes
+
 import pursuit
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,7 +32,8 @@ autodoc_typehints = "none"  # the numpydoc sections say the types in words
 autosummary_generate = True
 numpydoc_show_class_members = False  # the class template lists them
 bibtex_bibfiles = ["references.bib"]
-myst_enable_extensions = ["deflist"]
+# Markdown pages have no roles or directives, so that GitHub shows them, too.
+myst_enable_extensions = ["dollarmath"]
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -72,5 +76,28 @@ def skip_metadata_requests(app, what, name, obj, skip, options):
     return True if routing else None
 
 
+def above(node):
+    """What a node is in, from the inside."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def link_names(app, doctree):
+    """Link public names in the inline code of Markdown pages to the API reference."""
+    if not str(app.env.doc2path(app.env.docname)).endswith(".md"):
+        return
+    kept = nodes.title | nodes.reference | addnodes.pending_xref
+    for code in list(doctree.findall(nodes.literal)):
+        name = code.astext().removeprefix("pursuit.")
+        if name not in pursuit.__all__ or any(isinstance(node, kept) for node in above(code)):
+            continue
+        target = {"refdomain": "py", "reftype": "obj", "reftarget": f"pursuit.{name}"}
+        link = addnodes.pending_xref("", refdoc=app.env.docname, refexplicit=True, **target)
+        code.replace_self(link)
+        link.append(code)
+
+
 def setup(app):
     app.connect("autodoc-skip-member", skip_metadata_requests)
+    app.connect("doctree-read", link_names)

@@ -159,7 +159,7 @@ def rooms():
             f'<text class="note" x="{x - 10}" y="{middle:g}" text-anchor="middle" '
             f'transform="rotate(-90 {x - 10} {middle:g})">{text}</text>'
         )
-    return svg(850, bottom + 10, "The rooms, and who may import whom", parts)
+    return svg(850, bottom + 10, "The packages, and which may import which", parts)
 
 
 def main():

@@ -8,15 +8,15 @@ few hundred rows as basis functions instead.
 """
 
 # %%
-# The data are simulated: 8 000 positions to learn from, and 2 000 to test on.
+# The data are simulated: 20 000 positions to learn from, and 5 000 to test on.
 
 from sklearn.model_selection import train_test_split
 
 from pursuit.datasets import make_robot_arm
 
-arm = make_robot_arm(10_000, random_state=0)
+arm = make_robot_arm(25_000, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(
-    arm.data, arm.target, test_size=2_000, random_state=0
+    arm.data, arm.target, test_size=5_000, random_state=0
 )
 
 # %%

@@ -39,7 +39,7 @@ def blocks(page):
 def pages_with(language):
     documents = ["README.md", "CONTRIBUTING.md"] + [
         path.relative_to(ROOT).as_posix()
-        for pattern in ("*.md", "*.rst")
+        for pattern in ("*.md", "*.rst", "moving_over/*.md")
         for path in sorted((ROOT / "docs").glob(pattern))
     ]
     return [page for page in documents if any(block[0] == language for block in blocks(page))]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import pursuit
+
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[1]
@@ -117,6 +119,13 @@ def test_a_requirement_without_a_lowest_version_is_refused(monkeypatch):
         script.lowest([])
 
 
+def test_one_version_stands_everywhere():
+    """Before a release the recipe names the coming version, the others end with .dev0."""
+    version = project()["version"]
+    assert pursuit.__version__ == version
+    assert f'{{% set version = "{version.removesuffix(".dev0")}" %}}' in text("recipe/meta.yaml")
+
+
 def test_the_recipe_needs_what_the_project_needs():
     recipe = yaml.safe_load(re.sub(r"\{%.*?%\}\n|[{}]{2}", "", text("recipe/meta.yaml")))
     needs = [need.replace(" ", "") for need in recipe["requirements"]["run"]]
@@ -172,7 +181,8 @@ def test_the_citation_has_the_version_and_the_years_of_the_bibliography():
 def test_no_text_names_another_year_of_a_paper():
     """Both papers of Zhang are of 2002: in order of their titles, 2002a and 2002b."""
     years = set()
-    for path in (ROOT / "src").rglob("*.py"):
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*.rst")]
+    for path in [*(ROOT / "src").rglob("*.py"), *pages]:
         years |= set(re.findall(r"Zhang \(?(\d{4}\w?)", path.read_text(encoding="utf-8")))
     assert years == {"2002a", "2002b"}
 

@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from pursuit.plots import ResidualDisplay as ResidualDisplay
     from pursuit.rows import open_table as open_table
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 _NAMES = {
     "bounds": (

@@ -1,0 +1,374 @@
+"""Fill in the numbers of README.md and of other Markdown pages from stored results.
+
+Run from the root of the repository: ``python docs/make_readme.py``. A region of a page
+
+    <!-- numbers: NAME -->
+    ...
+    <!-- end of numbers -->
+
+is written by the function below that has this name, from the results in docs/benchmarks and
+docs/torture.json. What has no stored result is left out.
+"""
+
+import csv
+import json
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+import pursuit
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+REGION = re.compile(
+    r"(?P<head><!-- numbers: (?P<name>[\w-]+)(?: (?P<argument>[^>]+?))? -->\n)"
+    r".*?(?P<tail><!-- end of numbers -->)",
+    re.DOTALL,
+)
+COLUMNS = (
+    "SparseGPRegressor",
+    "FullScaleGPRegressor",
+    "GPyTorch",
+    "GPBoost",
+    "LightGBM",
+    "Nystroem",
+)
+"""How models of the README's table begin; of several that begin alike the best is shown."""
+FIGURES = "frontier.svg", "frontier.png"
+DONE = "ok", "capped"
+"""Values of the column ``status`` of runs that may have results; some were stopped by a cap."""
+
+
+def pages():
+    """Pages that have regions."""
+    markdown = [
+        ROOT / "README.md",
+        *sorted(DOCS.glob("*.md")),
+        *sorted(DOCS.glob("moving_over/*.md")),
+    ]
+    return [page for page in markdown if REGION.search(page.read_text(encoding="utf-8"))]
+
+
+def filled(text, results=None):
+    """The text of a page with all its regions as the results have them."""
+    results = results or Results()
+
+    def region(match):
+        lines = WRITERS[match["name"]](results, *filter(None, [match["argument"]]))
+        return "".join([match["head"], *(f"{line}\n" for line in lines), match["tail"]])
+
+    return REGION.sub(region, text)
+
+
+# Results
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model with one setting on one data set: means over its seeds, None if not measured."""
+
+    dataset: str
+    rows: int
+    features: int
+    model: str
+    setting: str
+    fit: float
+    rmse: float
+    nlpd: float | None
+    coverage: float | None
+
+    @property
+    def ours(self):
+        return self.model in pursuit.__all__ or self.model.startswith("pursuit")
+
+    @property
+    def data(self):
+        return f"{self.dataset} ({thousands(self.rows)} × {self.features})"
+
+
+class Results:
+    """What is stored in a folder of documentation."""
+
+    def __init__(self, docs=DOCS):
+        self.docs = docs
+
+    def figures(self, case):
+        """Values of the latest full run of a case by their names; empty if there is none."""
+        runs = [json.loads(path.read_text("utf-8")) for path in self.docs.glob("benchmarks/*.json")]
+        runs = [run for run in runs if not run["quick"] and run["cases"].get(case)]
+        if not runs:
+            return {}
+        newest = max(runs, key=lambda run: run["finished"])["cases"][case]["figures"]
+        return {figure["name"]: figure["value"] for figure in newest}
+
+    def torture(self):
+        path = self.docs / "torture.json"
+        return json.loads(path.read_text("utf-8"))["fuzzers"] if path.exists() else {}
+
+    def frontier(self):
+        """Every setting of every model on every data set, in the order of the file."""
+        path = self.docs / "benchmarks" / "frontier.csv"
+        if not path.exists():
+            return []
+        groups = defaultdict(list)
+        with path.open(newline="", encoding="utf-8") as table:
+            for row in csv.DictReader(table):
+                if row["status"] in DONE and row["rmse"]:
+                    key = row["dataset"], row["rows"], row["features"], row["model"], row["setting"]
+                    groups[key].append(row)
+        return [
+            Run(
+                dataset,
+                int(rows),
+                int(features),
+                model,
+                setting + (", stopped" if any(row["status"] == "capped" for row in seeds) else ""),
+                *(mean(seeds, name) for name in ("fit_seconds", "rmse", "nlpd", "coverage95")),
+            )
+            for (dataset, rows, features, model, setting), seeds in groups.items()
+        ]
+
+    def best(self):
+        """The setting of least test error, for every model on every data set."""
+        found = {}
+        for run in self.frontier():
+            key = run.dataset, run.model
+            if key not in found or run.rmse < found[key].rmse:
+                found[key] = run
+        return list(found.values())
+
+
+def mean(rows, name):
+    values = [float(row[name]) for row in rows if row[name] not in ("", "nan")]
+    return fmean(values) if values else None
+
+
+# Numbers in words
+
+
+def thousands(number):
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def digits(value, n=3):
+    """A number with n digits, without an exponent; a dash for none."""
+    if value is None:
+        return "–"
+    text = f"{value:#.{n}g}"
+    if "e" in text:
+        text = f"{float(text):.0f}" if abs(value) >= 1 else f"{float(text):.6f}".rstrip("0")
+    return text.rstrip(".").replace("-", "−")
+
+
+def per_cent(share):
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def table(head, rows):
+    """Lines of a Markdown table; all columns but the first are numbers."""
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
+
+
+# Regions: one function each
+
+
+def figure(results):
+    """The frontier if it has been drawn, else the figure of the basis and its certificate."""
+    for name in FIGURES if results.frontier() else ():
+        if (results.docs / "images" / name).exists():
+            return [f"![Test error and density against seconds of fitting](docs/images/{name})"]
+    return [
+        "![Test error beside Nystroem, and the certified gap, as the basis grows]"
+        "(docs/images/readme.png)",
+        "",
+        "A simulated robot arm, the same kernel and noise for all models",
+        "([script](docs/make_readme_figure.py)).",
+    ]
+
+
+def reasons(results):
+    """Why to use it: a number for each reason that has one."""
+    found = [speed(results), bars(results), proof(results), size(results)]
+    return [line for line in found if line]
+
+
+def speed(results):
+    on_first = [run for run in results.best() if run.dataset == "kin40k"]
+    ours = [run for run in results.frontier() if run.dataset == "kin40k" and run.ours]
+    beside = sorted((run for run in on_first if not run.ours), key=lambda run: run.rmse)[:2]
+    if ours:
+        # The fastest that no other library's model surpasses, or else the most accurate.
+        enough = [run for run in ours if not beside or run.rmse <= beside[0].rmse]
+        best = (
+            min(enough, key=lambda run: run.fit) if enough else min(ours, key=lambda run: run.rmse)
+        )
+        told = "; ".join(
+            f"{run.model} {digits(run.rmse)} after {digits(run.fit, 2)} s" for run in beside
+        )
+        return (
+            f"- **Accurate for its seconds.** {best.data}: `{best.model}` with {best.setting} has "
+            f"a test RMSE of {digits(best.rmse)} after {digits(best.fit, 2)} s"
+            + (f"; {told}." if told else ".")
+        )
+    timed = results.figures("time-limit")
+    if not timed:
+        return None
+    last = max(int(name.split("=")[1].split(":")[0]) for name in timed)
+    fit = last * timed[f"max_time={last}: fit / max_time"]
+    return (
+        "- **Accurate for its seconds.** kin40k, 36 000 rows, everything learned: a test RMSE of "
+        f"{digits(timed[f'max_time={last}: RMSE'])} after {digits(fit, 2)} s on two cores."
+    )
+
+
+def bars(results):
+    share = results.figures("moving-over").get("SparseGPRegressor, 20000 rows: coverage of 95 %")
+    return share and (
+        f"- **Error bars that hold.** {per_cent(share)} of 5 000 new rows of a robot arm are in "
+        'their 95 % intervals. With `calibration="conformal"` coverage is guaranteed.'
+    )
+
+
+def proof(results):
+    counts = results.torture().get("certificates", {}).get("counts", {})
+    if not counts:
+        return None
+    kinds = "easy", "hard", "hopeless"
+    checked = sum(counts[f"certificates, {kind}"] for kind in kinds)
+    false = sum(counts[f"violations, {kind}"] for kind in kinds)
+    return (
+        f"- **A proof with every fit.** Of {thousands(checked)} certificates of random problems, "
+        f"compared with arithmetic of 50 digits, {false} were false."
+    )
+
+
+def size(results):
+    read = results.figures("parquet")
+    name = "10000000 rows, kernel learned"
+    return read and (
+        "- **Size.** Ten million rows of a Parquet file, kernel learned: "
+        f"{digits(read[f'{name}: fit'])} s and {digits(read[f'{name}: peak memory'], 2)} GiB on "
+        "two cores. The size of the model does not depend on the number of rows."
+    )
+
+
+def frontier(results):
+    """A line per data set and a column per model: error, density and seconds."""
+    best = results.best()
+    columns = [name for name in COLUMNS if any(run.model.startswith(name) for run in best)]
+    rows = []
+    for data in dict.fromkeys(run.data for run in best):
+        shown = [[run for run in best if run.data == data and run.model.startswith(name)]
+                 for name in columns]  # fmt: skip
+        rows.append(
+            [data, *(short(min(runs, key=lambda run: run.rmse)) if runs else "–" for runs in shown)]
+        )
+    if not rows:
+        return []
+    return [
+        "Test RMSE / negative log density / seconds to fit, means over seeds. Of each model the",
+        "setting of least test RMSE is shown; [all settings](docs/benchmarks/frontier.csv).",
+        "",
+        *table(["data (rows × features)", *columns], rows),
+    ]
+
+
+def short(run):
+    return f"{digits(run.rmse)} / {digits(run.nlpd)} / {digits(run.fit, 2)}"
+
+
+def against(results, peer):
+    """All our settings and those of one peer, on the data sets that it was run on."""
+    runs = results.frontier()
+    lines = []
+    for data in dict.fromkeys(run.data for run in runs if run.model.startswith(peer)):
+        chosen = [
+            run for run in runs if run.data == data and (run.ours or run.model.startswith(peer))
+        ]
+        lines += ["", f"**{data}**", "", *runs_table(chosen)]
+    return lines[1:]
+
+
+def runs_table(runs):
+    head = ["model", "fit, s", "RMSE", "negative log density", "within 95 % intervals"]
+    return table(
+        head,
+        [
+            [
+                f"{run.model}, {run.setting}" if run.setting else run.model,
+                digits(run.fit, 2),
+                digits(run.rmse),
+                digits(run.nlpd),
+                per_cent(run.coverage),
+            ]
+            for run in runs
+        ],
+    )
+
+
+@dataclass(frozen=True)
+class Measures:
+    """A table of a stored case: models whose names match, and what is shown of each."""
+
+    models: str
+    columns: dict[str, str]
+    case: str = "moving-over"
+
+    def __call__(self, results):
+        figures = results.figures(self.case)
+        models = dict.fromkeys(
+            name.split(": ")[0] for name in figures if re.match(self.models, name)
+        )
+        rows = [
+            [
+                label(model),
+                *(self.shown(figures.get(f"{model}: {name}"), name) for name in self.columns),
+            ]
+            for model in models
+        ]
+        return table(["", *self.columns.values()], rows) if rows else []
+
+    @staticmethod
+    def shown(value, name):
+        return per_cent(value) if name.startswith("coverage") else digits(value)
+
+
+def label(model):
+    """A name with its number of rows as people write it."""
+    return re.sub(r"\d{4,}", lambda match: thousands(int(match[0])), model)
+
+
+WRITERS = {
+    "figure": figure,
+    "reasons": reasons,
+    "frontier": frontier,
+    "against": against,
+    "gaussian-processes": Measures(
+        r"(GaussianProcess|SparseGP|FullScaleGP)Regressor, \d+ rows",
+        {
+            "fit": "fit, s of CPU",
+            "predict with error bars": "predict, ms per row",
+            "RMSE": "RMSE",
+            "NLPD": "negative log density",
+            "coverage of 95 %": "within 95 % intervals",
+        },
+    ),
+    "features": Measures(
+        r"(Nystroem|GreedyFeatureMap|SparseGPRegressor)\(", {"fit": "fit, s of CPU", "RMSE": "RMSE"}
+    ),
+    "machines": Measures(
+        r"SVC|LowRankSVC",
+        {"fit": "fit, s of CPU", "predict": "predict, ms per row", "accuracy": "accuracy, %"},
+    ),
+    "components": Measures(
+        r"(Sparse)?KernelPCA, ", {"fit": "fit, s of CPU", "transform": "transform, ms per row"}
+    ),
+}
+
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")

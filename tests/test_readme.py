@@ -1,0 +1,219 @@
+"""Numbers of the README come from stored results, and GitHub shows what it links to."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+pytestmark = pytest.mark.skipif(
+    not DOCS.exists(), reason="a source distribution has no documentation"
+)
+
+# Why a number may stand in the prose of the README without a stored result.
+ALLOWED = {
+    "10": "powers of ten: the range of rows that the package is for",
+    "3.11": "the oldest Python, compared with pyproject.toml below",
+    "100 000": "rows of make demo, compared with the package below",
+    "2000": "a year",
+    "2001": "a year",
+    "2002": "a year",
+    "2008": "a year",
+    "50 000": "rows up to which fit computes a tight certificate, the same",
+    "2 000": "rows that hyper-parameters are learned on, the same",
+    "3": "the licence, BSD 3-Clause",
+}
+NUMBER = re.compile(r"(?<![\w.])\d+(?:[ ]\d{3})*(?:\.\d+)*")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+# GitHub shows Markdown, pictures, tables and source as what they are; of reStructuredText it leaves
+# out what Sphinx adds.
+SHOWN = {".md", ".png", ".svg", ".py", ".csv", ".cff", ""}
+SPHINX = re.compile(r"\{[a-z:-]+\}`|^```\{|^:{3,}", re.MULTILINE)
+
+
+def script(name="make_readme"):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def readme():
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def prose(text):
+    """The text without code, links' targets and regions that are written from results."""
+    text = script().REGION.sub("", text)
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`\n]*`", "", text)
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+# The README as it is
+
+
+@pytest.mark.parametrize(
+    "page", script().pages() if DOCS.exists() else [], ids=lambda path: path.name
+)
+def test_the_numbers_are_those_of_the_stored_results(page):
+    text = page.read_text(encoding="utf-8")
+    assert script().filled(text) == text, "run python docs/make_readme.py"
+
+
+def test_other_numbers_are_allowed_and_needed():
+    found = set(NUMBER.findall(prose(readme())))
+    assert found == set(ALLOWED), "a number of the README needs a stored result, or a reason"
+
+
+def test_the_oldest_python_is_that_of_the_project():
+    assert 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_the_limits_are_those_of_the_package():
+    demo = pytest.importorskip("pursuit.cli.demo")
+    from pursuit import limits
+    from pursuit.estimators.span.model import _AUTO_CERTIFICATE_ROWS
+
+    sizes = limits.EVIDENCE_ROWS, _AUTO_CERTIFICATE_ROWS[1], demo._ROWS
+    assert sizes == (2_000, 50_000, 100_000)
+
+
+def test_github_shows_what_the_readme_links_to():
+    links = [link.split("#")[0] for link in LINK.findall(readme()) if "://" not in link]
+    assert len(links) > 10
+    for link in filter(None, links):
+        path = ROOT / link
+        assert path.is_file(), link
+        assert path.suffix in SHOWN, link
+        if path.suffix == ".md":
+            assert SPHINX.findall(path.read_text(encoding="utf-8")) == [], link
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*DOCS.glob("*.md"), *DOCS.glob("moving_over/*.md")],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_markdown_pages_are_plain_and_their_links_are_there(page):
+    text = page.read_text(encoding="utf-8")
+    if page.name != "changelog.md":  # which includes that of the repository
+        assert SPHINX.findall(text) == []
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    links = [link.split("#")[0] for link in LINK.findall(text) if "://" not in link]
+    assert [link for link in links if link and not (page.parent / link).exists()] == []
+
+
+# How regions are written, on results that are made up
+
+FRONTIER = """\
+dataset,rows,features,model,setting,seed,fit_seconds,cpu_seconds,predict_seconds,rmse,nlpd,coverage95,status,note
+kin40k,36000,8,SparseGPRegressor,512 functions,0,10,18,1,0.15,-0.5,0.95,ok,
+kin40k,36000,8,SparseGPRegressor,512 functions,1,12,20,1,0.13,-0.7,0.93,ok,
+kin40k,36000,8,SparseGPRegressor,1024 functions,0,30,55,1,0.12,-0.8,0.94,ok,
+kin40k,36000,8,GPyTorch SGPR,50 steps,0,100,190,1,0.174,-0.32,0.96,ok,
+kin40k,36000,8,GPyTorch SVGP,converged,0,600,,,,,,capped,
+kin40k,36000,8,GPyTorch SVGP,short,0,550,900,1,0.2,-0.2,0.96,capped,
+kin40k,,,GPBoost,vecchia,0,,,,,,,not run,
+kin40k,36000,8,LightGBM,default,0,4,8,1,0.26,,,ok,
+flights,1000000,9,LightGBM,default,0,40,80,1,0.9,,,ok,
+"""
+
+
+@pytest.fixture
+def results(tmp_path):
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "frontier.csv").write_text(FRONTIER, encoding="utf-8")
+    return script().Results(tmp_path)
+
+
+def test_seeds_are_averaged_and_fits_that_failed_left_out(results):
+    runs = results.frontier()
+    assert [(run.model, run.setting) for run in runs] == [
+        ("SparseGPRegressor", "512 functions"),
+        ("SparseGPRegressor", "1024 functions"),
+        ("GPyTorch SGPR", "50 steps"),
+        ("GPyTorch SVGP", "short, stopped"),
+        ("LightGBM", "default"),
+        ("LightGBM", "default"),
+    ]
+    first = runs[0]
+    assert (first.fit, first.coverage) == (11.0, 0.94)
+    assert first.rmse == pytest.approx(0.14)
+    assert runs[-1].nlpd is None
+
+
+def test_the_frontier_has_a_line_per_data_set_and_the_best_setting_of_each_model(results):
+    assert script().frontier(results)[-4:] == [
+        "| data (rows × features) | SparseGPRegressor | GPyTorch | LightGBM |",
+        "| --- | ---: | ---: | ---: |",
+        "| kin40k (36 000 × 8) | 0.120 / −0.800 / 30 | 0.174 / −0.320 / 100 | 0.260 / – / 4.0 |",
+        "| flights (1 000 000 × 9) | – | – | 0.900 / – / 40 |",
+    ]
+
+
+def test_a_peer_is_shown_where_it_was_run_with_all_settings_of_ours(results):
+    lines = script().against(results, "GPyTorch")
+    assert lines[0] == "**kin40k (36 000 × 8)**"
+    assert lines[4:] == [
+        "| SparseGPRegressor, 512 functions | 11 | 0.140 | −0.600 | 94.0 % |",
+        "| SparseGPRegressor, 1024 functions | 30 | 0.120 | −0.800 | 94.0 % |",
+        "| GPyTorch SGPR, 50 steps | 100 | 0.174 | −0.320 | 96.0 % |",
+        "| GPyTorch SVGP, short, stopped | 550 | 0.200 | −0.200 | 96.0 % |",
+    ]
+
+
+def test_the_first_reason_is_the_fastest_of_ours_that_is_better_than_all_others(results):
+    [reason] = script().reasons(results)
+    assert "kin40k (36 000 × 8): `SparseGPRegressor` with 512 functions has a test" in reason
+    assert "test RMSE of 0.140 after 11 s; GPyTorch" in reason
+    assert "GPyTorch SGPR 0.174 after 100 s; GPyTorch SVGP 0.200 after 550 s." in reason
+
+
+def test_what_has_no_result_is_left_out(tmp_path):
+    module = script()
+    empty = module.Results(tmp_path)
+    for name, writer in module.WRITERS.items():
+        if name != "figure":
+            arguments = ["GPyTorch"] if name == "against" else []
+            assert writer(empty, *arguments) == [], name
+
+
+def test_a_figure_is_shown_as_soon_as_it_is_drawn_from_results(tmp_path, results):
+    module = script()
+    assert "readme.png" in module.figure(results)[0]
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "frontier.svg").touch()
+    assert "readme.png" in module.figure(module.Results(tmp_path / "none"))[0]
+    assert module.figure(results) == [
+        "![Test error and density against seconds of fitting](docs/images/frontier.svg)"
+    ]
+
+
+def test_filling_keeps_the_text_around_a_region_and_is_stable(results):
+    module = script()
+    text = "before\n<!-- numbers: against GPyTorch -->\nold\n<!-- end of numbers -->\nafter 7\n"
+    once = module.filled(text, results)
+    assert once.startswith("before\n<!-- numbers: against GPyTorch -->\n**kin40k")
+    assert once.endswith("<!-- end of numbers -->\nafter 7\n")
+    assert "old" not in once
+    assert module.filled(once, results) == once
+    assert NUMBER.findall(prose(once)) == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("value", "n", "expected"),
+    [
+        (0.14, 3, "0.140"),
+        (-1.0587, 3, "−1.06"),
+        (251.5, 3, "252"),
+        (13.1, 2, "13"),
+        (1234.5, 3, "1230"),
+        (0.00000251, 3, "0.000003"),
+        (None, 3, "–"),
+    ],
+)
+def test_numbers_are_rounded_to_digits(value, n, expected):
+    assert script().digits(value, n) == expected
