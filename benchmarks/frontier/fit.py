@@ -1,8 +1,8 @@
 """One fit in a process of its own; run as a module.
 
-``python -m benchmarks.frontier.fit DATASET MODEL SETTING SEED EVENTS`` appends a line of JSON to the
-file EVENTS whenever a step is done: loaded, fitted, predicted, error bars known. What was reached
-before the process is killed stays there.
+``python -m benchmarks.frontier.fit DATASET MODEL SETTING SEED EVENTS --cap SECONDS`` appends a line
+of JSON to the file EVENTS whenever a step is done: loaded, fitted, predicted, error bars known.
+What was reached before the process is killed stays there.
 """
 
 from __future__ import annotations

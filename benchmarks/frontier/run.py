@@ -69,9 +69,8 @@ def _watch(command: Sequence[str], events: Path, cap: float) -> str | None:
     The clock of the cap starts anew with every event.
     """
     threads = str(cores())
-    own = os.environ | {
-        name: threads for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    }
+    names = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+    own = os.environ | dict.fromkeys(names, threads)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         process = subprocess.Popen(
             command,
@@ -160,5 +159,5 @@ def _number(value: float | None) -> float | None:
 
 
 def without_paths(text: str) -> str:
-    """Absolute paths shortened to their last part, so that no result names a folder of a machine."""
+    """Absolute paths shortened to their last part: no result names a folder of a machine."""
     return re.sub(r"(?<![\w.])(?:/|[A-Z]:\\)(?:[^\s/\\:'\"]+[/\\])+([^\s/\\:'\"]*)", r"\1", text)

@@ -204,7 +204,7 @@ SETTINGS: tuple[Setting, ...] = (
         "LightGBM",
         "tuned",
         tuned_models.TREES,
-        lambda seed, _: tuned_models.TunedTrees(seed),
+        tuned_models.TunedTrees,
         packages=("lightgbm",),
     ),
     Setting(
@@ -224,7 +224,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Nystroem + Ridge",
         "tuned",
         tuned_models.NYSTROEM,
-        lambda seed, _: tuned_models.TunedNystroem(seed),
+        tuned_models.TunedNystroem,
     ),
     Setting(
         "GaussianProcessRegressor",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -25,14 +27,14 @@ _SPREAD = (
 )
 TREES = (
     f"The best of {TRIALS} random trials on a fifth of the rows, held out: leaves 8 to 256, rate"
-    " 0.02 to 0.3, rows per leaf 5 to 100, shares of rows and of features 0.5 to 1, l2 penalty 0.001"
-    f" to 10; up to {_MOST_TREES} trees, stopped after {_PATIENCE} without gain. Then fitted to all"
-    " rows. The time includes the trials." + _SPREAD
+    " 0.02 to 0.3, rows per leaf 5 to 100, shares of rows and of features 0.5 to 1, l2 penalty"
+    f" 0.001 to 10; up to {_MOST_TREES} trees, stopped after {_PATIENCE} without gain. Then fitted"
+    " to all rows. The time includes the trials." + _SPREAD
 )
 NYSTROEM = (
     f"{COMPONENTS} components; gamma and alpha are the best of {TRIALS} random trials on a fifth of"
-    f" at most {_TRIAL_ROWS} rows, held out: gamma 0.02 to 2 over the number of features, alpha 1e-6"
-    " to 10. Then fitted to all rows. The time includes the trials." + _SPREAD
+    f" at most {_TRIAL_ROWS} rows, held out: gamma 0.02 to 2 over the number of features, alpha"
+    " 1e-6 to 10. Then fitted to all rows. The time includes the trials." + _SPREAD
 )
 
 
@@ -59,11 +61,30 @@ class _Nystroem(Nystroem):
         return super().fit(X, y)
 
 
+class Clock:
+    """Rounds, as long as there is time for another two as long as the longest so far."""
+
+    def __init__(self, max_time: float) -> None:
+        self.end = perf_counter() + max_time
+        self.over = False
+
+    def rounds(self, most: int) -> Iterator[int]:
+        longest = 0.0
+        for number in range(most):
+            start = perf_counter()
+            # The second is for the fit to all rows.
+            if start + 2.0 * longest > self.end:
+                self.over = True
+                return
+            yield number
+            longest = max(longest, perf_counter() - start)
+
+
 class TunedTrees:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, max_time: float) -> None:
         import lightgbm
 
-        self.library, self.seed = lightgbm, seed
+        self.library, self.seed, self.max_time = lightgbm, seed, max_time
 
     def fit(self, X: Floats, y: Floats) -> None:
         rng = np.random.default_rng(self.seed)
@@ -71,7 +92,8 @@ class TunedTrees:
         stop = self.library.early_stopping(_PATIENCE, verbose=False)
         best: dict[str, Any] = {}
         self.spread = np.inf
-        for _ in range(TRIALS):
+        clock = Clock(self.max_time)
+        for _ in clock.rounds(TRIALS):
             drawn = self._draw(rng)
             model = self._trees(n_estimators=_MOST_TREES, **drawn)
             model.fit(X[seen], y[seen], eval_X=X[held_out], eval_y=y[held_out], callbacks=[stop])
@@ -79,6 +101,7 @@ class TunedTrees:
             if error < self.spread:
                 self.spread = error
                 best = drawn | {"n_estimators": max(1, model.best_iteration_)}
+        self.stopped_early_ = clock.over
         self.model = self._trees(**best).fit(X, y)
 
     def _draw(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -102,20 +125,22 @@ class TunedTrees:
 
 
 class TunedNystroem:
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, max_time: float) -> None:
+        self.seed, self.max_time = seed, max_time
 
     def fit(self, X: Floats, y: Floats) -> None:
         rng = np.random.default_rng(self.seed)
         rows = rng.permutation(len(X))[:_TRIAL_ROWS]
         held_out, seen = (rows[part] for part in held_out_rows(len(rows), _HELD_OUT, self.seed))
         self.spread, best = np.inf, (1.0, 1.0)
-        for _ in range(TRIALS):
+        clock = Clock(self.max_time)
+        for _ in clock.rounds(TRIALS):
             drawn = _log_uniform(rng, 0.02, 2.0) / X.shape[1], _log_uniform(rng, 1e-6, 10.0)
             model = self._pipeline(*drawn).fit(X[seen], y[seen])
             error = rmse(model.predict(X[held_out]), y[held_out])
             if error < self.spread:
                 self.spread, best = error, drawn
+        self.stopped_early_ = clock.over
         self.model = self._pipeline(*best).fit(X, y)
 
     def _pipeline(self, gamma: float, alpha: float) -> Any:
