@@ -242,15 +242,12 @@ def panels(results=RESULTS, facts=ABOUT):
 def figure(results=RESULTS, facts=ABOUT):
     """The picture as SVG, in colours for light and dark pages."""
     cap, drawn = about(facts)["cap_seconds"], panels(results, facts)
-    times = [p["seconds"] for panel in drawn for s in panel["series"].values() for p in s]
-    first = math.floor(math.log10(min(times, default=0.1)))
-    span = first, math.log10(cap) + 0.06
     n_rows = -(-len(drawn) // COLUMNS)
     parts = [STYLE]
     for number, panel in enumerate(drawn):
         x = LEFT + number % COLUMNS * PANEL_WIDTH
         y = TOP + number // COLUMNS * PANEL_HEIGHT
-        parts += [f'<g transform="translate({x} {y})">', *plot(panel, span, cap), "</g>"]
+        parts += [f'<g transform="translate({x} {y})">', *plot(panel, cap), "</g>"]
     top = n_rows * PANEL_HEIGHT + 18
     parts += legend(list(STYLES), top)
     height = top + LEGEND_LINE * -(-len(STYLES) // 4) + 6
@@ -274,10 +271,12 @@ STYLE = """<style>
 </style>"""
 
 
-def plot(panel, span, cap):
+def plot(panel, cap):
     """Axes, lines and points of a data set."""
     points = [point for series in panel["series"].values() for point in series]
     low, high = limits([point["rmse"] for point in points])
+    shortest = min((point["seconds"] for point in points), default=0.1)
+    span = math.floor(math.log10(shortest)), math.log10(cap) + 0.06
 
     def across(value):
         return PLOT_WIDTH * (math.log10(value) - span[0]) / (span[1] - span[0])
@@ -292,7 +291,9 @@ def plot(panel, span, cap):
         parts += grid(
             f"M{x:.1f} 0V{PLOT_HEIGHT}", x, PLOT_HEIGHT + 14, f"{10.0**power:g}", "middle"
         )
-    parts += grid(f"M{across(cap):.1f} 0V{PLOT_HEIGHT}", across(cap), PLOT_HEIGHT + 14, "", "end")
+    parts += grid(
+        f"M{across(cap):.1f} 0V{PLOT_HEIGHT}", across(cap), PLOT_HEIGHT + 14, f"{cap:g}", "middle"
+    )
     for tick in ticks(low, high):
         y = down(tick)
         parts += grid(f"M0 {y:.1f}H{PLOT_WIDTH}", -5, y + 4, f"{tick:g}", "end")
@@ -322,7 +323,7 @@ def plot(panel, span, cap):
 def grid(path, x, y, label, anchor):
     line = f'<path class="grid" d="{path}"/>'
     text = f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{label}</text>'
-    return [line, text] if label else [line]
+    return [line, text]
 
 
 def mark(x, y, shape, colour, *, hollow, title):
@@ -361,10 +362,10 @@ def limits(errors):
 
 
 def ticks(low, high):
-    """Round numbers: of steps 1, 2 and 5 where the range is wide, equal steps where it is not."""
+    """Round numbers: of five digits where the range is wide, in equal steps where it is not."""
     if high / low > 5:
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        round_ones = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+        round_ones = [digit * 10.0**power for power in powers for digit in (1, 1.5, 2, 3, 5)]
     else:
         rough = (high - low) / 4
         unit = 10.0 ** math.floor(math.log10(rough))

@@ -224,7 +224,7 @@ def command(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "end_cases_when_ended", lambda: None)
     monkeypatch.setattr(module.subprocess, "run", lambda *line, **_: drawn.append(line))
     monkeypatch.setattr(module, "RESULTS", tmp_path / "frontier.csv")
-    monkeypatch.setattr(module, "DEVELOPMENT", tmp_path / "results" / "frontier.csv")
+    monkeypatch.setattr(module, "DEVELOPMENT", tmp_path / "results")
     module.done, module.drawn, module.stop_at = done, drawn, stop_at
     return module
 
@@ -234,6 +234,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(command):
     command.stop_at.add(6)
     with pytest.raises(KeyboardInterrupt):
         command.main(words)
+    assert len(command.drawn) == 1, "the page shows what was done until then"
     before = list(command.done)
     command.done.clear()
     command.stop_at.clear()
@@ -259,7 +260,11 @@ def test_failed_fits_are_done_again_when_asked_for(command):
 
 def test_development_results_are_stored_apart_and_not_drawn(command, tmp_path):
     command.main(["--datasets", "housing", "--models", "sparse", "--cap", "5"])
-    assert (tmp_path / "results" / "frontier.csv").exists()
+    # Other rows or another cap have files of their own: nothing is taken for done that is not.
+    command.main(["--datasets", "housing", "--models", "sparse", "--rows", "9"])
+    assert len(command.done) == 2 * 9
+    stored = sorted(path.name for path in (tmp_path / "results").glob("*.csv"))
+    assert stored == ["frontier-5-all.csv", "frontier-600-9.csv"]
     assert not (tmp_path / "frontier.csv").exists()
     assert command.drawn == []
     command.main(["--datasets", "housing", "--models", "sparse"])

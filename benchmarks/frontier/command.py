@@ -24,18 +24,16 @@ CAP = 600.0
 HERE = Path(__file__).parent
 DOCS = HERE.parent.parent / "docs"
 RESULTS = DOCS / "benchmarks" / "frontier.csv"
-DEVELOPMENT = HERE.parent / "results" / "frontier.csv"
+DEVELOPMENT = HERE.parent / "results"
 MODELS = tuple(dict.fromkeys(s.model for s in SETTINGS))
 
 
 def main(words: Sequence[str]) -> int:
     options = _options(words)
     develop = options.cap != CAP or options.rows is not None
-    store = Store(DEVELOPMENT if develop else RESULTS, all_cells())
-    if options.again:
-        redo = {"failed", "capped", "ok"} if options.again == "all" else {"failed"}
-    else:
-        redo = set()
+    apart = DEVELOPMENT / f"frontier-{options.cap:g}-{options.rows or 'all'}.csv"
+    store = Store(apart if develop else RESULTS, all_cells())
+    redo = {None: set(), "failed": {"failed"}, "all": {"failed", "capped", "ok"}}[options.again]
     todo = [
         cell
         for cell in by_priority(all_cells())
@@ -48,6 +46,16 @@ def main(words: Sequence[str]) -> int:
         return 0
     end_cases_when_ended()
     store.write()
+    try:
+        return int(_run(todo, store, options))
+    finally:
+        print(f"written to {store.path.name}")
+        if not develop:
+            subprocess.run([sys.executable, str(DOCS / "make_frontier.py")], check=True)
+
+
+def _run(todo: Sequence[Cell], store: Store, options: argparse.Namespace) -> bool:
+    """Do the fits, and store each when it is done; whether one failed."""
     failed = False
     for number, cell in enumerate(todo, start=1):
         line = run_cell(
@@ -60,10 +68,7 @@ def main(words: Sequence[str]) -> int:
         store.describe(options.cap, SETTINGS)
         failed |= line.status == "failed"
         print(f"{number}/{len(todo)}  {cell}: {told(line, options.cap)}", flush=True)
-    print(f"written to {store.path.name}")
-    if not develop:
-        subprocess.run([sys.executable, str(DOCS / "make_frontier.py")], check=True)
-    return int(failed)
+    return failed
 
 
 def told(line: Line, cap: float) -> str:

@@ -26,6 +26,7 @@ from benchmarks.unattended import end_session, failure
 START_UP = 300.0
 """Seconds that a process may take to import and to load data, beside its cap."""
 _POLL = 0.05
+_LONGEST_NOTE = 200
 
 Shape = Callable[[str], tuple[int, int]]
 """Training rows and features of a data set; raises NotAvailableError where it is missing."""
@@ -131,7 +132,7 @@ def _line(line: Line, events: Sequence[dict[str, Any]], ending: str | None, cap:
             notes = ["killed: loading the data took too long"]
     elif ending or reached != "error bars":
         line = replace(line, status="failed")
-        notes.append(without_paths(ending) or "ended without a result")
+        notes.append(without_paths(ending)[:_LONGEST_NOTE] or "ended without a result")
     else:
         line = replace(line, status="ok")
         if line.rmse is None:

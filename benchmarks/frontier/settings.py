@@ -87,8 +87,9 @@ def _exact(n_rows: int | None) -> Setting:
     return Setting(
         "ExactGPRegressor",
         rows,
-        f"{chosen}; everything else by default. Density and coverage are those of at most"
-        f" {ERROR_BARS} random test rows: error bars of the exact process are slow.",
+        f"{chosen}, max_time just below the cap, everything else by default. Density and coverage"
+        f" are those of at most {ERROR_BARS} random test rows: error bars of the exact process are"
+        " slow.",
         lambda seed, max_time: _Exact(max_time, seed),
         stage=LARGE if n_rows is None else FAST,
         n_seeds=1 if n_rows is None else 3,

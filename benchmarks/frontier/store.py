@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.frontier.cells import Cell
 from benchmarks.frontier.settings import Setting
-from benchmarks.machine import machine
+from benchmarks.machine import cores, machine
 
 NOT_RUN = "not run"
 _DIGITS = 6
@@ -82,7 +82,8 @@ class Store:
             json.loads(self.about.read_text(encoding="utf-8")) if self.about.exists() else {}
         )
         machines = known.get("machines", [])
-        here = machine()
+        # Threads of this process say nothing about those of the fits, which may use all cores.
+        here = machine() | {"threads": cores()}
         if not machines or machines[-1]["machine"] != here:
             machines.append({"first": now, "machine": here})
         machines[-1]["last"] = now
