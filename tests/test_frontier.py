@@ -120,7 +120,7 @@ def test_a_process_that_never_begins_to_fit_has_failed(monkeypatch):
 def test_a_model_that_stopped_by_itself_is_capped_and_keeps_its_errors():
     line = run(events(FITTING, FITTED | {"stopped_early": True}, PREDICTED, BARS))
     assert (line.status, line.rmse) == ("capped", 0.25)
-    assert "not converged" in line.note
+    assert "unfinished" in line.note
 
 
 def test_failures_are_recorded_without_paths():

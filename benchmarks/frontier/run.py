@@ -149,7 +149,7 @@ def _notes(line: Line, facts: dict[str, Any]) -> list[str]:
     if used is not None and line.rows is not None and used < line.rows:
         notes.append(f"fitted to {used} rows")
     if facts.get("stopped_early"):
-        notes.append("had not converged when its time was over")
+        notes.append("ended by itself shortly before the cap, unfinished")
     if facts.get("test_rows_used", 0) < facts.get("test_rows", 0):
         notes.append(f"error bars of {facts['test_rows_used']} test rows")
     return notes
