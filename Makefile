@@ -87,7 +87,7 @@ $(LOWEST)/.installed: pyproject.toml tools/lowest_versions.py
 	@touch $@
 
 $(VENV)/.installed-bench: pyproject.toml benchmarks/requirements.txt | $(BIN)/pip
-	$(BIN)/python -m pip install --quiet --editable . --requirement benchmarks/requirements.txt
+	$(BIN)/python -m pip install --quiet --editable ".[cli]" --requirement benchmarks/requirements.txt
 	@touch $@
 
 $(RECIPES)/.installed: pyproject.toml examples/integrations/requirements.txt

@@ -3,6 +3,9 @@
 ``python -m benchmarks --all --quiet`` runs every case unattended, stores the results for the page
 on benchmarks and draws it; named cases only, if there are names. Quick results are stored apart:
 they never stand on the page.
+
+``python -m benchmarks frontier`` compares errors and times of models on six real data sets; its
+options are its own.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.cases import CASES
 from benchmarks.data import NotAvailableError
+from benchmarks.frontier.command import main as frontier
 from benchmarks.report import CaseResult, table, write_json
 from benchmarks.unattended import case_command, end_cases_when_ended, moment, run_cases
 
@@ -24,6 +28,8 @@ DOCS = HERE.parent / "docs"
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["frontier"]:
+        return frontier(sys.argv[2:])
     options = _options()
     if options.list:
         width = max(map(len, CASES)) + 2

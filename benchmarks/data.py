@@ -45,11 +45,11 @@ class Regression:
 
 
 def kin40k(split: int = 0) -> Regression:
-    return _published("kin40k", datasets.load_kin40k, split)
+    return published("kin40k", datasets.load_kin40k, split)
 
 
 def protein(split: int = 0) -> Regression:
-    return _published("protein", datasets.load_protein, split)
+    return published("protein", datasets.load_protein, split)
 
 
 def from_folder(name: str, split: int = 0) -> Regression:
@@ -132,7 +132,7 @@ def friedman(n_rows: int) -> tuple[Floats, Floats]:
     return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
 
 
-def _published(name: str, load: Callable[..., tuple[Floats, ...]], split: int) -> Regression:
+def published(name: str, load: Callable[..., tuple[Floats, ...]], split: int) -> Regression:
     """A split of a published data set."""
     try:
         X_train, y_train, X_test, y_test = load(split=split, return_X_y=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ _WEATHER = ["temp", "dewp", "humid", "wind_dir", "wind_speed", "precip", "pressu
 _ENCODED = ["carrier", "dest"]
 
 
-def flights(n_rows: int | None = None) -> tuple[Any, Any]:
+def flights(n_rows: int | None = None, seed: int = 0) -> tuple[Any, Any]:
     """Training and test rows as data frames of numbers, TARGET among their columns.
 
     What was known before departure: schedule, carrier, airports, and the weather of the hour.
     Carriers and destinations are replaced by mean delays of the training rows.
     """
-    pd = _pandas()
+    pd = pandas()
     folder = _folder()
     flown = pd.read_csv(folder / "flights.csv.zip").dropna(subset=[TARGET])
     weather = pd.read_csv(folder / "weather.csv").sort_values(["origin", "time_hour"])
@@ -51,7 +52,7 @@ def flights(n_rows: int | None = None) -> tuple[Any, Any]:
             **{name: rows[name] for name in _ENCODED},
         }
     )
-    order = np.random.default_rng(0).permutation(len(table))[:n_rows]
+    order = np.random.default_rng(seed).permutation(len(table))[:n_rows]
     n_test = int(_TEST_SHARE * len(order))
     test, train = table.iloc[order[:n_test]].copy(), table.iloc[order[n_test:]].copy()
     for name in _ENCODED:
@@ -75,9 +76,8 @@ def _folder() -> Path:
     return Path(found.submodule_search_locations[0]) / "data"
 
 
-def _pandas() -> Any:
+def pandas() -> Any:
+    """The library, or what to install."""
     if find_spec("pandas") is None:
         raise NotAvailableError("pandas is not installed: pip install pandas")
-    import pandas
-
-    return pandas
+    return import_module("pandas")

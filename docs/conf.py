@@ -63,7 +63,8 @@ html_theme_options = {
 }
 # Pages without pages below them have nothing to list beside the text.
 PLAIN_PAGES = (
-    "index getting_started choose benchmarks install architecture references deprecation changelog"
+    "index getting_started choose benchmarks frontier install architecture references deprecation"
+    " changelog"
 )
 html_sidebars = {page: [] for page in PLAIN_PAGES.split()}
 

@@ -23,6 +23,7 @@ PACKAGES = {
     "pursuit": "pursuit",
     "torch": "PyTorch",
     "gpytorch": "GPyTorch",
+    "gpboost": "GPBoost",
     "lightgbm": "LightGBM",
     "pyarrow": "pyarrow",
     "dask": "dask",
@@ -40,7 +41,9 @@ def about():
 
 def newest():
     """The latest full run of each case: figures, and the run it is from."""
-    runs = [json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob("*.json")]
+    files = [json.loads(file.read_text(encoding="utf-8")) for file in RESULTS.glob("*.json")]
+    # frontier.json is for another page.
+    runs = [run for run in files if "cases" in run]
     found = {}
     for run in sorted(runs, key=lambda run: run["finished"]):
         if run["quick"]:
@@ -63,8 +66,12 @@ def target(figure):
 
 def circumstances(run):
     """When, where and with what a case was measured, in a sentence."""
-    machine = run["machine"]
     rounds = "one round" if run["repeat"] == 1 else f"best of {run['repeat']} rounds"
+    return f"{run['finished'][:10]}, {rounds}, {place(run['machine'])}."
+
+
+def place(machine):
+    """Cores, memory and versions, in words."""
     cores = f"{machine['cores']} cores"
     if machine.get("processor"):
         cores += f" ({machine['processor']})"
@@ -72,7 +79,7 @@ def circumstances(run):
         cores += f", {machine['memory'] / 1e9:.0f} GB"
     versions = [f"Python {machine['python']}"]
     versions += [f"{title} {machine[name]}" for name, title in PACKAGES.items() if name in machine]
-    return f"{run['finished'][:10]}, {rounds}, {cores}, {', '.join(versions)}."
+    return f"{cores}, {', '.join(versions)}"
 
 
 def verdicts(figures):

@@ -1,0 +1,385 @@
+"""Draw errors against seconds from stored results: a figure, tables, and a table for the README.
+
+Run from the root of the repository; ``python -m benchmarks frontier`` does it at its end:
+
+    python docs/make_frontier.py
+
+Reads benchmarks/frontier.csv, and benchmarks/frontier.json for the words: what the settings are and
+where they were measured. Every setting is shown, with or without a result. The same files give the
+same bytes.
+"""
+
+import csv
+import json
+import math
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from statistics import fmean, stdev
+
+from make_benchmarks import escaped, list_table, place
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS / "benchmarks" / "frontier.csv"
+ABOUT = RESULTS.with_suffix(".json")
+TABLES = RESULTS.with_suffix(".inc")
+README = DOCS / "benchmarks" / "frontier_readme.inc"
+FIGURE = DOCS / "images" / "frontier.svg"
+
+# Colour and shape of each model: ours are blues, other Gaussian processes warm, trees green.
+STYLES = {
+    "SparseGPRegressor": ("#3f9be0", "circle"),
+    "FullScaleGPRegressor": ("#2463d6", "square"),
+    "ExactGPRegressor": ("#7c6cf0", "diamond"),
+    "GPyTorch SGPR": ("#e08a1e", "circle"),
+    "GPyTorch SVGP": ("#c9621a", "square"),
+    "GPBoost": ("#d64550", "diamond"),
+    "LightGBM": ("#2fa866", "triangle"),
+    "HistGradientBoosting": ("#7aa52b", "triangle"),
+    "Nystroem + Ridge": ("#8c929c", "circle"),
+    "GaussianProcessRegressor": ("#8c929c", "square"),
+}
+OURS = ("SparseGPRegressor", "FullScaleGPRegressor", "ExactGPRegressor")
+OTHER = ("#8c929c", "circle")
+# The mean of the training targets has an error of about 1: what is worse stands at the top edge.
+WORST = 1.2
+WIDTH, COLUMNS = 980, 3
+PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP = 318, 250, 46, 28
+PLOT_WIDTH, PLOT_HEIGHT = 258, 170
+LEGEND_LINE = 22
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A setting of a model on a data set: all of its seeds."""
+
+    dataset: str
+    model: str
+    setting: str
+    lines: tuple
+
+    def numbers(self, column):
+        return [float(line[column]) for line in self.measured if line[column]]
+
+    def mean(self, column):
+        found = self.numbers(column)
+        return fmean(found) if found else None
+
+    @property
+    def measured(self):
+        """Seeds with an error on the test rows."""
+        return [line for line in self.lines if line["rmse"]]
+
+    @property
+    def capped(self):
+        return any(line["status"] == "capped" for line in self.lines)
+
+    @property
+    def state(self):
+        """How it ended, where no seed has an error: the state that says most."""
+        states = {line["status"] for line in self.lines}
+        return next(s for s in ("capped", "failed", "skipped", "not run") if s in states)
+
+
+def entries(path):
+    """Data sets, models and settings in the order of the file."""
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    groups = {}
+    for line in lines:
+        key = line["dataset"], line["model"], line["setting"]
+        groups.setdefault(key, []).append(line)
+    return [Entry(*key, tuple(group)) for key, group in groups.items()]
+
+
+def by_dataset(found):
+    sets = {}
+    for entry in found:
+        sets.setdefault(entry.dataset, []).append(entry)
+    return sets
+
+
+def about(path):
+    """Settings, machines and the cap; nothing where no fit was done yet."""
+    if not path.exists():
+        return {"cap_seconds": 600.0, "settings": [], "machines": []}
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def seconds(value):
+    """Two digits are more than times on a shared machine deserve."""
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.2g}"
+
+
+def fit_time(entry, cap):
+    if entry.capped:
+        return f"> {cap:g}"
+    value = entry.mean("fit_seconds")
+    return entry.state if value is None else seconds(value)
+
+
+def with_deviation(entry, column, digits):
+    found = entry.numbers(column)
+    if not found:
+        return ""
+    text = f"{fmean(found):.{digits}f}"
+    return f"{text} ± {stdev(found):.{digits}f}" if len(found) > 1 else text
+
+
+def remark(entry):
+    """Notes of all seeds, each once, and how many seeds there are if not all."""
+    notes = list(dict.fromkeys(line["note"] for line in entry.lines if line["note"]))
+    done = len(entry.measured)
+    if 0 < done < len(entry.lines):
+        notes.insert(0, f"{done} of {len(entry.lines)} splits")
+    return "; ".join(notes)
+
+
+def section(name, found, cap):
+    """The table of a data set."""
+    sizes = sorted(
+        {(line["rows"], line["features"]) for e in found for line in e.lines} - {("", "")}
+    )
+    lines = [name, "-" * len(name), ""]
+    if sizes:
+        lines += [f"{sizes[0][0]} training rows, {sizes[0][1]} features.", ""]
+    rows = [
+        ("model", "setting", "fit, s", "CPU, s", "predict, s", "RMSE", "NLPD", "95 %", "remark")
+    ]
+    for entry in found:
+        cpu, predict = entry.mean("cpu_seconds"), entry.mean("predict_seconds")
+        coverage = entry.mean("coverage95")
+        rows.append(
+            (
+                escaped(entry.model),
+                escaped(entry.setting),
+                fit_time(entry, cap),
+                "" if cpu is None else seconds(cpu),
+                "" if predict is None else seconds(predict),
+                with_deviation(entry, "rmse", 3),
+                with_deviation(entry, "nlpd", 2),
+                "" if coverage is None else f"{100 * coverage:.1f}",
+                escaped(remark(entry)),
+            )
+        )
+    return "\n".join([*lines, *list_table(rows, "18 12 8 8 8 12 12 6 16", "results"), ""])
+
+
+def described(facts):
+    """What each setting is, and where it was measured."""
+    lines = ["Settings", "--------", ""]
+    rows = [("model", "setting", "splits", "what is set")]
+    rows += [
+        (escaped(s["model"]), escaped(s["setting"]), s["seeds"], escaped(s["text"]))
+        for s in facts["settings"]
+    ]
+    if len(rows) > 1:
+        lines += [*list_table(rows, "18 14 8 60", "overview"), ""]
+    for run in facts["machines"]:
+        dates = dict.fromkeys([run["first"][:10], run["last"][:10]])
+        lines += [f"*{escaped(' to '.join(dates))}: {escaped(place(run['machine']))}.*", ""]
+    if not facts["machines"]:
+        lines += ["Nothing was measured yet.", ""]
+    return "\n".join(lines)
+
+
+def tables(results=RESULTS, facts=ABOUT):
+    facts = about(facts)
+    parts = [
+        section(name, found, facts["cap_seconds"])
+        for name, found in by_dataset(entries(results)).items()
+    ]
+    return "\n".join([".. Written by make_frontier.py.\n", *parts, described(facts)])
+
+
+def readme_table(results=RESULTS, facts=ABOUT):
+    """Markdown: test RMSE and seconds of the fit, a line per setting, a column per data set."""
+    cap, sets = about(facts)["cap_seconds"], by_dataset(entries(results))
+    pairs = dict.fromkeys((e.model, e.setting) for found in sets.values() for e in found)
+    lines = [
+        f"| model | setting | {' | '.join(sets)} |",
+        f"|---|---|{'---:|' * len(sets)}",
+    ]
+    for pair in pairs:
+        cells = [
+            next((readme_cell(e, cap) for e in found if (e.model, e.setting) == pair), "not run")
+            for found in sets.values()
+        ]
+        lines.append(f"| {pair[0]} | {pair[1]} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def readme_cell(entry, cap):
+    time, error = fit_time(entry, cap), entry.mean("rmse")
+    unit = " s" if entry.capped or error is not None else ""
+    return f"{time}{unit}" if error is None else f"{error:.3f} ({time}{unit})"
+
+
+def panels(results=RESULTS, facts=ABOUT):
+    """What the figure shows: for each data set points of every model, and what has no point."""
+    cap = about(facts)["cap_seconds"]
+    drawn = []
+    for name, found in by_dataset(entries(results)).items():
+        series, absent = {}, {}
+        for entry in found:
+            error = entry.mean("rmse")
+            if error is None:
+                absent[entry.state] = absent.get(entry.state, 0) + 1
+                continue
+            time = cap if entry.capped else entry.mean("fit_seconds")
+            series.setdefault(entry.model, []).append(
+                {
+                    "setting": entry.setting,
+                    "seconds": time,
+                    "rmse": error,
+                    "capped": entry.capped,
+                }
+            )
+        drawn.append({"dataset": name, "series": series, "absent": absent})
+    return drawn
+
+
+def figure(results=RESULTS, facts=ABOUT):
+    """The picture as SVG, in colours for light and dark pages."""
+    cap, drawn = about(facts)["cap_seconds"], panels(results, facts)
+    n_rows = -(-len(drawn) // COLUMNS)
+    parts = [STYLE]
+    for number, panel in enumerate(drawn):
+        x = LEFT + number % COLUMNS * PANEL_WIDTH
+        y = TOP + number // COLUMNS * PANEL_HEIGHT
+        parts += [f'<g transform="translate({x} {y})">', *plot(panel, cap), "</g>"]
+    top = n_rows * PANEL_HEIGHT + 18
+    parts += legend(list(STYLES), top)
+    height = top + LEGEND_LINE * -(-len(STYLES) // 4) + 6
+    head = (
+        f'<svg class="frontier" viewBox="0 0 {WIDTH} {height}" role="img" '
+        'aria-label="Test error against seconds of the fit, a panel per data set" '
+        'xmlns="http://www.w3.org/2000/svg">'
+    )
+    return "\n".join([head, *parts, "</svg>\n"])
+
+
+# Inside a page the theme's colours are used, else those of the reader's system.
+STYLE = """<style>
+.frontier { --dark: #24292f; --line: #c9ced6; }
+@media (prefers-color-scheme: dark) { .frontier { --dark: #d9dde3; --line: #4b535e; } }
+.frontier { --ink: var(--pst-color-text-base, var(--dark)); }
+.frontier { --faint: var(--pst-color-border, var(--line)); }
+.frontier text { fill: var(--ink); font: 11px system-ui, sans-serif; }
+.frontier .name { font-size: 13px; font-weight: 600; }
+.frontier .grid { stroke: var(--faint); stroke-width: 0.6; fill: none; }
+</style>"""
+
+
+def plot(panel, cap):
+    """Axes, lines and points of a data set."""
+    points = [point for series in panel["series"].values() for point in series]
+    low, high = limits([point["rmse"] for point in points])
+    shortest = min((point["seconds"] for point in points), default=0.1)
+    span = math.floor(math.log10(shortest)), math.log10(cap) + 0.06
+
+    def across(value):
+        return PLOT_WIDTH * (math.log10(value) - span[0]) / (span[1] - span[0])
+
+    def down(value):
+        place = math.log(high / min(value, high)) / math.log(high / low)
+        return PLOT_HEIGHT * place
+
+    parts = [f'<text class="name" x="0" y="-10">{escape(panel["dataset"])}</text>']
+    for power in range(span[0], math.floor(span[1]) + 1):
+        x = across(10.0**power)
+        parts += grid(
+            f"M{x:.1f} 0V{PLOT_HEIGHT}", x, PLOT_HEIGHT + 14, f"{10.0**power:g}", "middle"
+        )
+    parts += grid(
+        f"M{across(cap):.1f} 0V{PLOT_HEIGHT}", across(cap), PLOT_HEIGHT + 14, f"{cap:g}", "middle"
+    )
+    for tick in ticks(low, high):
+        y = down(tick)
+        parts += grid(f"M0 {y:.1f}H{PLOT_WIDTH}", -5, y + 4, f"{tick:g}", "end")
+    parts.append(
+        f'<text x="{PLOT_WIDTH}" y="{PLOT_HEIGHT + 28}" text-anchor="end">fit, seconds</text>'
+    )
+    parts.append(f'<text x="{PLOT_WIDTH}" y="-10" text-anchor="end">test RMSE</text>')
+    for model, series in panel["series"].items():
+        colour, shape = STYLES.get(model, OTHER)
+        places = [(across(p["seconds"]), down(p["rmse"])) for p in series]
+        if len(places) > 1:
+            path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+            wide = 2 if model in OURS else 1
+            parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="{wide}"/>')
+        for (x, y), point in zip(places, series, strict=True):
+            time = f"> {cap:g}" if point["capped"] else seconds(point["seconds"])
+            words = f"{model}, {point['setting']}: {point['rmse']:.3f}, {time} s"
+            parts.append(mark(x, y, shape, colour, hollow=point["capped"], title=words))
+    words = {"capped": f"over {cap:g} s"}
+    absent = [f"{words.get(state, state)}: {count}" for state, count in panel["absent"].items()]
+    if absent:
+        text = f"no point: {', '.join(absent)}"
+        parts.append(f'<text x="0" y="{PLOT_HEIGHT + 42}">{escape(text)}</text>')
+    return parts
+
+
+def grid(path, x, y, label, anchor):
+    line = f'<path class="grid" d="{path}"/>'
+    text = f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{label}</text>'
+    return [line, text]
+
+
+def mark(x, y, shape, colour, *, hollow, title):
+    """A point; hollow if the fit was stopped at the cap."""
+    r = 4.5
+    drawn = {
+        "circle": f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0z",
+        "square": f"M{x - 4:.1f} {y - 4:.1f}h8v8h-8z",
+        "diamond": f"M{x:.1f} {y - 5.5:.1f}l5.5 5.5l-5.5 5.5l-5.5 -5.5z",
+        "triangle": f"M{x:.1f} {y - 5:.1f}l5 9h-10z",
+    }[shape]
+    fill = "none" if hollow else colour
+    return (
+        f'<path d="{drawn}" fill="{fill}" stroke="{colour}" stroke-width="1.5">'
+        f"<title>{escape(title)}</title></path>"
+    )
+
+
+def legend(models, top):
+    parts = []
+    for number, model in enumerate(models):
+        x, y = LEFT + number % 4 * 235, top + number // 4 * LEGEND_LINE
+        parts.append(mark(x, y, STYLES[model][1], STYLES[model][0], hollow=False, title=model))
+        name = f"pursuit {model}" if model in OURS else model
+        parts.append(f'<text x="{x + 12}" y="{y + 4}">{escape(name)}</text>')
+    return parts
+
+
+def limits(errors):
+    """Least and largest error of a panel, with some room."""
+    if not errors:
+        return 0.1, 1.0
+    low = min(errors)
+    high = min(max(errors), max(WORST, low))
+    return low / 1.06, high * 1.06
+
+
+def ticks(low, high):
+    """Round numbers: of five digits where the range is wide, in equal steps where it is not."""
+    if high / low > 5:
+        powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        round_ones = [digit * 10.0**power for power in powers for digit in (1, 1.5, 2, 3, 5)]
+    else:
+        rough = (high - low) / 4
+        unit = 10.0 ** math.floor(math.log10(rough))
+        step = next(unit * k for k in (1, 2, 5, 10) if unit * k >= rough)
+        first = math.ceil(low / step)
+        round_ones = [step * k for k in range(first, first + 8)]
+    return [round(tick, 10) for tick in round_ones if low <= tick <= high]
+
+
+def main():
+    TABLES.write_text(tables(), encoding="utf-8")
+    README.write_text(readme_table(), encoding="utf-8")
+    FIGURE.write_text(figure(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

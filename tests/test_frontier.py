@@ -1,0 +1,492 @@
+"""Errors against time: fits that resume, end at the cap, fail or are skipped, and what is drawn."""
+
+import csv
+import importlib.util
+import json
+import math
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are ended by group")
+
+
+@pytest.fixture(autouse=True)
+def _at_root(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    monkeypatch.syspath_prepend(DOCS)
+
+
+def drawing():
+    spec = importlib.util.spec_from_file_location("make_frontier", DOCS / "make_frontier.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["make_frontier"] = module  # its dataclass looks itself up
+    spec.loader.exec_module(module)
+    return module
+
+
+def events(*steps):
+    """A program that writes these events and ends well."""
+    return (
+        "import json, sys\n"
+        f"for step in json.loads({json.dumps(steps)!r}):\n"
+        "    print(json.dumps(step), file=open(sys.argv[1], 'a'))\n"
+    )
+
+
+FITTING = {"event": "fitting"}
+FITTED = {"event": "fitted", "fit_seconds": 2.0, "cpu_seconds": 3.5, "rows_used": 90}
+PREDICTED = {"event": "predicted", "predict_seconds": 0.5, "rmse": 0.25}
+BARS = {
+    "event": "error bars",
+    "nlpd": -1.5,
+    "coverage95": 0.95,
+    "test_rows": 9,
+    "test_rows_used": 9,
+}
+SLEEP = "import time; time.sleep(60)\n"
+
+
+def cell(model="SparseGPRegressor", setting="128 functions", dataset="housing", seed=0):
+    from benchmarks.frontier.cells import Cell
+
+    return Cell(dataset, model, setting, seed)
+
+
+def run(program, cap=30.0, shape=(90, 4), **names):
+    from benchmarks.frontier.run import run_cell
+
+    def command(which, path):
+        return [sys.executable, "-c", program, str(path)]
+
+    return run_cell(cell(**names), lambda name: shape, command, cap)
+
+
+def test_a_fit_gives_its_figures():
+    line = run(events(FITTING, FITTED, PREDICTED, BARS))
+    assert (line.status, line.note, line.rows, line.features) == ("ok", "", 90, 4)
+    assert (line.fit_seconds, line.cpu_seconds, line.predict_seconds) == (2.0, 3.5, 0.5)
+    assert (line.rmse, line.nlpd, line.coverage95) == (0.25, -1.5, 0.95)
+
+
+def test_fewer_rows_are_told():
+    line = run(events(FITTING, FITTED, PREDICTED, BARS | {"test_rows": 50}), shape=(200, 4))
+    assert line.note == "fitted to 90 rows; error bars of 9 test rows"
+
+
+@pytest.mark.parametrize(
+    ("steps", "status", "seconds", "rmse", "note"),
+    [
+        ([FITTING], "capped", 1.0, None, "killed at the cap"),
+        ([FITTING, FITTED], "capped", 2.0, None, "prediction took longer"),
+        ([FITTING, FITTED, PREDICTED], "ok", 2.0, 0.25, "error bars took longer"),
+    ],
+)
+def test_the_cap_kills_and_what_was_reached_stays(steps, status, seconds, rmse, note, tmp_path):
+    alive = tmp_path / "alive"
+    grandchild = f"import time; time.sleep(4); open({str(alive)!r}, 'w')"
+    program = (
+        f"{events(*steps)}import subprocess\nsubprocess.run([sys.executable, '-c', {grandchild!r}])"
+    )
+    line = run(program, cap=1.0)
+    assert (line.status, line.fit_seconds, line.rmse, line.nlpd) == (status, seconds, rmse, None)
+    assert note in line.note
+    time.sleep(4)
+    assert not alive.exists()
+
+
+def test_loading_does_not_count_towards_the_cap():
+    program = f"import time; time.sleep(1.5)\n{events(FITTING, FITTED, PREDICTED, BARS)}"
+    assert run(program, cap=1.0).status == "ok"
+
+
+def test_a_process_that_never_begins_to_fit_has_failed(monkeypatch):
+    from benchmarks.frontier import run as module
+
+    monkeypatch.setattr(module, "START_UP", 0.5)
+    line = run(SLEEP, cap=0.5)
+    assert line.status == "failed"
+    assert "loading" in line.note
+
+
+def test_a_model_that_stopped_by_itself_is_capped_and_keeps_its_errors():
+    line = run(events(FITTING, FITTED | {"stopped_early": True}, PREDICTED, BARS))
+    assert (line.status, line.rmse) == ("capped", 0.25)
+    assert "unfinished" in line.note
+
+
+def test_failures_are_recorded_without_paths():
+    broken = f"{events(FITTING)}raise OSError('cannot read /home/anna/data/x.csv or a/b')"
+    line = run(broken)
+    assert (line.status, line.rmse) == ("failed", None)
+    assert line.note == "OSError: cannot read x.csv or a/b"
+    assert run(f"{events(FITTING)}import os; os.kill(os.getpid(), 9)").note == (
+        "ended by signal SIGKILL"
+    )
+    assert run(events(FITTING, FITTED)).note == "ended without a result"
+    nothing = run(events(FITTING, FITTED, PREDICTED | {"rmse": math.nan}, BARS))
+    assert (nothing.status, nothing.note) == ("failed", "predictions are no numbers")
+
+
+def test_what_is_missing_is_skipped_with_what_to_do(monkeypatch):
+    from benchmarks.data import NotAvailableError
+    from benchmarks.frontier import run as module
+
+    def missing(name):
+        raise NotAvailableError(f"{name} is missing: set PURSUIT_DATA")
+
+    line = module.run_cell(cell(), missing, lambda *_: pytest.fail("no process"), 1.0)
+    assert (line.status, line.note) == ("skipped", "housing is missing: set PURSUIT_DATA")
+    monkeypatch.setattr("benchmarks.solvers.find_spec", lambda name: None)
+    peer = run("raise ValueError", model="GPBoost", setting="vecchia")
+    assert peer.status == "skipped"
+    assert "gpboost is not installed: pip install" in peer.note
+    small = run("raise ValueError", model="ExactGPRegressor", setting="2000 rows")
+    assert (small.status, small.note) == ("skipped", "only 90 training rows: the same as all rows")
+
+
+def test_data_sets_say_what_to_do(monkeypatch, tmp_path):
+    from benchmarks.data import NotAvailableError
+    from benchmarks.frontier import sets
+
+    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
+    for name in ("housing", "abalone", "kin40k", "protein"):
+        with pytest.raises(NotAvailableError, match=r"PURSUIT_DATA|folder"):
+            sets.SETS[name](0)
+    monkeypatch.setattr(sets, "find_spec", lambda name: None)
+    with pytest.raises(NotAvailableError, match="pip install plotnine"):
+        sets.diamonds(0)
+
+
+def test_lines_survive_the_file(tmp_path):
+    from benchmarks.frontier.store import Line, Store, read
+
+    known = Line("a", 9, 2, "m", "s", 0, 1.23456789, None, 0.5, -0.25, None, 0.95, "ok", 'a, "b"')
+    store = Store(tmp_path / "x.csv", [known.cell, cell()])
+    store.put(known)
+    first, second = read(tmp_path / "x.csv")
+    assert first == replace(known, fit_seconds=1.23457)
+    assert (second.cell, second.status, second.rows) == (cell(), "not run", None)
+    # A second store begins with what the first has written; plans that are given up are kept.
+    again = Store(tmp_path / "x.csv", [cell(), cell(seed=1)])
+    assert list(again.lines) == [cell(), cell(seed=1), known.cell]
+
+
+def test_the_description_has_machine_and_versions_but_no_names_or_paths(tmp_path):
+    import platform
+
+    from benchmarks.frontier.settings import SETTINGS
+    from benchmarks.frontier.store import Store
+
+    store = Store(tmp_path / "x.csv", [])
+    store.describe(600.0, SETTINGS)
+    store.describe(600.0, SETTINGS)
+    text = store.about.read_text(encoding="utf-8")
+    found = json.loads(text)
+    [run] = found["machines"]
+    assert {"numpy", "pursuit", "python", "cores"} <= set(run["machine"])
+    assert len(found["settings"]) == len(SETTINGS)
+    assert str(Path.home()) not in text
+    assert str(tmp_path) not in text
+    assert platform.node() not in text
+    # Another machine does not replace the first.
+    found["machines"][0]["machine"]["numpy"] = "0.1"
+    store.about.write_text(json.dumps(found), encoding="utf-8")
+    store.describe(600.0, SETTINGS)
+    assert len(json.loads(store.about.read_text(encoding="utf-8"))["machines"]) == 2
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path):
+    """The command with fits that are counted and done at once, and a folder of its own."""
+    from benchmarks.frontier import command as module
+    from benchmarks.frontier.store import Line
+
+    done, drawn = [], []
+
+    def run_cell(which, shape, command, cap):
+        done.append(which)
+        if len(done) in stop_at:
+            raise KeyboardInterrupt
+        status = "failed" if which.model == "LightGBM" else "ok"
+        return Line(which.dataset, 9, 2, which.model, which.setting, which.seed, status=status)
+
+    stop_at = set()
+    monkeypatch.setattr(module, "run_cell", run_cell)
+    monkeypatch.setattr(module, "end_cases_when_ended", lambda: None)
+    monkeypatch.setattr(module.subprocess, "run", lambda *line, **_: drawn.append(line))
+    monkeypatch.setattr(module, "RESULTS", tmp_path / "frontier.csv")
+    monkeypatch.setattr(module, "DEVELOPMENT", tmp_path / "results")
+    module.done, module.drawn, module.stop_at = done, drawn, stop_at
+    return module
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(command):
+    words = ["--datasets", "housing", "abalone", "--models", "sparse", "nystroem"]
+    command.stop_at.add(6)
+    with pytest.raises(KeyboardInterrupt):
+        command.main(words)
+    assert len(command.drawn) == 1, "the page shows what was done until then"
+    before = list(command.done)
+    command.done.clear()
+    command.stop_at.clear()
+    assert command.main(words) == 0
+    # 3 + 2 settings, 2 data sets, 3 seeds; the sixth was interrupted, five are stored.
+    assert len(command.done) == 30 - 5
+    assert command.done[0] == before[5]
+    assert not set(before[:5]) & set(command.done)
+    command.done.clear()
+    assert command.main(words) == 0
+    assert command.done == []
+
+
+def test_failed_fits_are_done_again_when_asked_for(command):
+    words = ["--datasets", "housing", "--models", "lightgbm", "sparse", "--seeds", "0"]
+    assert command.main(words) == 1
+    command.done.clear()
+    assert command.main(words) == 0
+    assert command.done == []
+    assert command.main([*words, "--again", "failed"]) == 1
+    assert {which.model for which in command.done} == {"LightGBM"}
+
+
+def test_development_results_are_stored_apart_and_not_drawn(command, tmp_path):
+    command.main(["--datasets", "housing", "--models", "sparse", "--cap", "5"])
+    # Other rows or another cap have files of their own: nothing is taken for done that is not.
+    command.main(["--datasets", "housing", "--models", "sparse", "--rows", "9"])
+    assert len(command.done) == 2 * 9
+    stored = sorted(path.name for path in (tmp_path / "results").glob("*.csv"))
+    assert stored == ["frontier-5-all.csv", "frontier-600-9.csv"]
+    assert not (tmp_path / "frontier.csv").exists()
+    assert command.drawn == []
+    command.main(["--datasets", "housing", "--models", "sparse"])
+    assert (tmp_path / "frontier.csv").exists()
+    assert len(command.drawn) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--models", "svm"], "no model is called svm; there are SparseGPRegressor"),
+        (["--datasets", "iris"], "housing"),
+        (["--seeds", "7"], "invalid choice"),
+        (["--cap", "0"], "must be positive"),
+    ],
+)
+def test_bad_words_are_explained(command, words, message, capsys):
+    with pytest.raises(SystemExit):
+        command.main(words)
+    assert message in capsys.readouterr().err
+
+
+def test_cheap_fits_come_first_and_all_of_them_come():
+    from benchmarks.frontier.cells import all_cells, by_priority
+    from benchmarks.frontier.settings import LONG, SETTINGS, setting
+
+    cells = by_priority(all_cells())
+    assert set(cells) == set(all_cells())
+    assert len(cells) == len(set(cells)) == 6 * sum(s.n_seeds for s in SETTINGS)
+    seeds = [which.seed for which in cells]
+    assert seeds == sorted(seeds)
+    stages = [setting(c.model, c.setting).stage for c in cells if c.seed == 0]
+    assert stages == sorted(stages)
+    assert stages[0] < LONG
+
+
+def test_the_real_command_fits_a_small_data_set(tmp_path, monkeypatch):
+    """One fit of each kind of model that needs nothing else, in this process."""
+    from benchmarks.data import standardised
+    from benchmarks.frontier import fit
+    from benchmarks.frontier.settings import setting
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (150, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(150)
+    data = standardised("waves", X[:120], y[:120], X[120:], y[120:])
+    for model, name in [
+        ("SparseGPRegressor", "128 functions"),
+        ("ExactGPRegressor", "all rows"),
+        ("HistGradientBoosting", "default"),
+        ("Nystroem + Ridge", "tuned"),
+    ]:
+        path = tmp_path / f"{model}.events"
+        chosen = setting(model, name)
+        fit.measure(chosen.make(0, 60.0), data, chosen, 0, path)
+        steps = [json.loads(text) for text in path.read_text().splitlines()]
+        assert [s["event"] for s in steps] == ["fitting", "fitted", "predicted", "error bars"]
+        assert steps[1]["rows_used"] == 120
+        assert 0.0 < steps[2]["rmse"] < 0.9
+        assert 0.5 <= steps[3]["coverage95"] <= 1.0
+
+
+def test_density_and_coverage_are_those_of_the_normal_distribution():
+    from scipy.stats import norm
+
+    from benchmarks.harness import scores
+
+    rng = np.random.default_rng(0)
+    mean, std, y = rng.normal(size=50), rng.uniform(0.5, 2, 50), rng.normal(size=50)
+    found = scores(mean, std, y)
+    assert found.nlpd == pytest.approx(-np.mean(norm.logpdf(y, mean, std)))
+    low, high = norm.interval(0.95, mean, std)
+    assert found.coverage == pytest.approx(np.mean((low < y) & (y < high)))
+    assert found.rmse == pytest.approx(np.linalg.norm(y - mean) / math.sqrt(50))
+
+
+def test_training_ends_when_nothing_is_gained_or_time_is_over(monkeypatch):
+    from benchmarks.frontier.gpytorch_models import TOLERANCE, train
+
+    losses = iter([*np.linspace(5.0, 1.0, 50), *np.ones(1000)])
+    found = train(lambda: next(losses), math.inf, window=10)
+    assert not found.out_of_time
+    # 40 to 49 still fall against 30 to 39; 60 to 69 do not against 50 to 59.
+    assert len(found.losses) == 70
+    steady = iter(np.arange(100.0, 0.0, -2 * TOLERANCE))
+    assert len(train(lambda: next(steady), math.inf, most=30).losses) == 30
+    assert train(lambda: 1.0, 0.0, most=30).out_of_time
+    assert len(train(lambda: math.nan, math.inf, window=10).losses) == 20
+
+
+def test_trials_end_when_another_would_not_fit(monkeypatch):
+    from benchmarks.frontier import tuned_models
+
+    now = [0.0]
+    monkeypatch.setattr(tuned_models, "perf_counter", lambda: now[0])
+    clock = tuned_models.Clock(10.0)
+    rounds = []
+    for number in clock.rounds(20):
+        rounds.append(number)
+        now[0] += 3.0
+    # After two rounds 6 of 10 seconds are over: another and the last fit would take 6.
+    assert rounds == [0, 1]
+    assert clock.over
+
+
+STORED = """\
+dataset,rows,features,model,setting,seed,fit_seconds,cpu_seconds,predict_seconds,rmse,nlpd,coverage95,status,note
+tiny,90,4,SparseGPRegressor,8 functions,0,2,3,0.01,0.2,-0.1,0.95,ok,
+tiny,90,4,SparseGPRegressor,8 functions,1,4,5,0.03,0.4,-0.3,0.93,ok,
+tiny,90,4,SparseGPRegressor,16 functions,0,20,30,0.1,0.25,,,ok,error bars took long
+tiny,90,4,SparseGPRegressor,16 functions,1,,,,,,,not run,
+tiny,90,4,GPyTorch SGPR,converged,0,570,900,0.1,0.15,-0.5,0.9,capped,
+tiny,90,4,GPBoost,vecchia,0,600,,,,,,capped,killed at the cap
+tiny,90,4,LightGBM,default,0,,,,,,,failed,ValueError: no *rows*
+tiny,90,4,LightGBM,tuned,0,,,,,,,skipped,pip install lightgbm
+other,,,SparseGPRegressor,8 functions,0,,,,,,,not run,
+"""
+
+
+@pytest.fixture
+def stored(tmp_path):
+    results, facts = tmp_path / "frontier.csv", tmp_path / "frontier.json"
+    results.write_text(STORED, encoding="utf-8")
+    return results, facts
+
+
+def rows_of(table):
+    """Cells of each row of a list-table."""
+    body = table.split("\n\n", 1)[1]
+    rows = body.replace("     -", "\x00").replace("   * -", "\x01").split("\x01")[1:]
+    return [[part.strip() for part in row.split("\x00")] for row in rows]
+
+
+def test_tables_show_every_setting_and_why_there_is_no_figure(stored):
+    make = drawing()
+    first = make.tables(*stored).partition("other\n-----")[0]
+    head, *rows = rows_of(first.partition(":widths:")[2])
+    assert head[2] == "fit, s"
+    assert rows[0] == [
+        *("SparseGPRegressor", "8 functions", "3", "4", "0.02"),
+        *("0.300 ± 0.141", "-0.20 ± 0.14", "94.0", ""),
+    ]
+    assert rows[1][2:] == [
+        "20",
+        "30",
+        "0.1",
+        "0.250",
+        "",
+        "",
+        "1 of 2 splits; error bars took long",
+    ]
+    assert rows[2][2:] == ["> 600", "900", "0.1", "0.150", "-0.50", "90.0", ""]
+    assert rows[3][2:] == ["> 600", "", "", "", "", "", "killed at the cap"]
+    assert rows[4][2:] == ["failed", "", "", "", "", "", r"ValueError: no \*rows\*"]
+    assert rows[5][2:] == ["skipped", "", "", "", "", "", "pip install lightgbm"]
+    assert len(rows) == 6
+
+
+def test_the_table_of_the_readme_has_all_cells(stored):
+    table = drawing().readme_table(*stored).splitlines()
+    assert table[0] == "| model | setting | tiny | other |"
+    assert table[2:] == [
+        "| SparseGPRegressor | 8 functions | 0.300 (3 s) | not run |",
+        "| SparseGPRegressor | 16 functions | 0.250 (20 s) | not run |",
+        "| GPyTorch SGPR | converged | 0.150 (> 600 s) | not run |",
+        "| GPBoost | vecchia | > 600 s | not run |",
+        "| LightGBM | default | failed | not run |",
+        "| LightGBM | tuned | skipped | not run |",
+    ]
+
+
+def test_the_figure_has_a_point_per_measured_setting_and_counts_the_others(stored):
+    make = drawing()
+    tiny, other = make.panels(*stored)
+    assert tiny["absent"] == {"capped": 1, "failed": 1, "skipped": 1}
+    assert other == {"dataset": "other", "series": {}, "absent": {"not run": 1}}
+    [small, large] = tiny["series"]["SparseGPRegressor"]
+    assert (small["seconds"], small["rmse"], small["capped"]) == (3.0, pytest.approx(0.3), False)
+    assert (large["setting"], large["seconds"]) == ("16 functions", 20.0)
+    [slow] = tiny["series"]["GPyTorch SGPR"]
+    assert (slow["seconds"], slow["capped"]) == (600.0, True)
+    picture = make.figure(*stored)
+    n_legend = len(make.STYLES)
+    assert picture.count("<title>") == 3 + n_legend
+    assert picture == drawing().figure(*stored)
+    assert "no point: over 600 s: 1, failed: 1, skipped: 1" in picture
+
+
+def test_errors_beyond_the_mean_stay_in_the_picture(stored):
+    results, facts = stored
+    results.write_text(STORED.replace(",0.25,", ",25,"), encoding="utf-8")
+    picture = drawing().figure(results, facts)
+    heights = [
+        float(part.split(" ")[1].split("a")[0])
+        for part in picture.split('<path d="M')[1:]
+        if " 0 1 0 " in part and "SparseGPRegressor, " in part
+    ]
+    assert len(heights) == 2
+    assert all(0.0 <= height <= 170.0 for height in heights)
+
+
+def test_the_page_is_what_the_script_draws_from_the_stored_fits():
+    make = drawing()
+    for path, text in [
+        (make.TABLES, make.tables()),
+        (make.README, make.readme_table()),
+        (make.FIGURE, make.figure()),
+    ]:
+        assert path.read_text(encoding="utf-8") == text, "run python docs/make_frontier.py"
+
+
+def test_the_stored_fits_are_those_that_are_planned():
+    from benchmarks.frontier.cells import all_cells
+    from benchmarks.frontier.store import COLUMNS, read, written
+
+    path = DOCS / "benchmarks" / "frontier.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        assert tuple(next(csv.reader(file))) == COLUMNS
+    lines = read(path)
+    assert [line.cell for line in lines] == all_cells()
+    assert written(lines) == path.read_text(encoding="utf-8")
+    for line in lines:
+        assert line.status in {"ok", "capped", "failed", "skipped", "not run"}
+        assert (line.rmse is not None) or line.status != "ok"
+        assert line.fit_seconds is None or line.fit_seconds > 0.0
