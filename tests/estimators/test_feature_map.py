@@ -272,6 +272,17 @@ def test_a_sparse_matrix_no_kernel_generated_is_preconditioned():
     assert steps(model.preconditioner(1.0)) < 0.7 * steps(None)
 
 
+def test_an_operator_whose_products_overflow_is_refused_by_name():
+    X = np.random.default_rng(0).standard_normal((40, 5))
+    X[3, 2] = 1e76
+    weights = np.ones(40)
+    weights[3] = 0.0
+    model = GreedyFeatureMap("poly", degree=4, n_components=40, random_state=0)
+    model.fit(X, sample_weight=weights)
+    with pytest.raises(ValueError, match="X of 1e\\+76"):
+        model.as_linear_operator(X)
+
+
 def test_operators_are_the_matrices_they_stand_for(X):
     model = fitted(X)
     V = model.transform(X)

@@ -403,6 +403,7 @@ class GreedyFeatureMap(
             )
         return low_rank_inverse(V, diagonal)
 
+    @in_range
     def as_linear_operator(self, X: Any = None) -> LinearOperator:
         """The approximation K̃ = VV' of the training rows' kernel matrix, never formed.
 
@@ -415,7 +416,10 @@ class GreedyFeatureMap(
         -------
         operator : scipy LinearOperator of shape (n_rows, n_rows)
         """
-        return low_rank_operator(self._training_features(X))
+        V = self._training_features(X)
+        # No entry of a product with numbers up to 1 is larger, and what overflows is an error here.
+        _ = len(V) * np.square(V).sum(axis=1).max(initial=0.0)
+        return low_rank_operator(V)
 
     @in_range
     def residual_bound(
