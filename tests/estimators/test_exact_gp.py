@@ -442,7 +442,9 @@ def test_one_row_and_equal_rows(solver):
 @pytest.mark.parametrize("solver", ["cg", "cholesky"])
 def test_a_kernel_that_is_zero_everywhere(solver):
     y = np.arange(5.0)
-    model = fixed_gp("linear", noise=0.04, solver=solver, normalize_y=False).fit(np.zeros((5, 3)), y)
+    model = fixed_gp("linear", noise=0.04, solver=solver, normalize_y=False).fit(
+        np.zeros((5, 3)), y
+    )
     mean, std = model.predict(np.zeros((2, 3)), return_std=True)
     assert np.array_equal(mean, [0.0, 0.0])
     assert std == pytest.approx([0.2, 0.2])
