@@ -483,6 +483,20 @@ def test_explanations_and_onnx_are_of_the_decision_function():
     assert np.allclose(values, model.decision_function(X), rtol=1e-9)
 
 
+def test_rows_so_far_away_that_the_mean_overflows_are_refused():
+    rng = np.random.default_rng(0)
+    X = 1e6 + rng.standard_normal((30, 2))
+    y = rng.poisson(np.exp(X[:, 0] - X[:, 0].mean()))
+    model = SparseKernelGLM("linear", loss="poisson", alpha=1e-3, optimizer=None, random_state=0)
+    model.fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    far = np.vstack([X[:1], [[-1e9, 1e6]], [[3e6, 1e6]]])
+    f = np.log(model.predict(X[:1])) + (far - X[:1]) @ (model.basis_.T @ model.dual_coef_)
+    row = int(np.flatnonzero(f > 710)[0])
+    with pytest.raises(ValueError, match=f"row {row} of X is too far from the rows of the fit"):
+        model.predict(far)
+
+
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "negative-binomial", "logistic"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_extreme_weights_do_not_overflow(loss):

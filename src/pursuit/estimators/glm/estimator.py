@@ -401,7 +401,7 @@ class SparseKernelGLM(
         if offset is not None:
             values = values + _offset(offset, len(values))[:, None]
         losses = self._given().rows()
-        columns = [loss.predicted(f) for loss, f in zip(losses, values.T, strict=True)]
+        columns = [_predicted(loss, f) for loss, f in zip(losses, values.T, strict=True)]
         return self._as_fitted(np.sort(np.column_stack(columns), axis=1))
 
     @in_range
@@ -572,7 +572,7 @@ class SparseKernelGLM(
         losses = self._given().rows()
         if len(losses) == 1:
             values = self._values(X)[:, 0]
-            return losses[0].predicted(values), losses[0].spread(values)
+            return _predicted(losses[0], values), losses[0].spread(values)
         quantiles = in_double(self.predict)(X)
         half = 0.5 * (quantiles[:, -1] - quantiles[:, 0])
         return quantiles[:, 0] + half, np.maximum(half, self._narrowest)
@@ -585,6 +585,20 @@ class SparseKernelGLM(
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss in POSITIVE
         return tags
+
+
+def _predicted(loss: RowLoss, f: Floats) -> Floats:
+    """What the loss predicts at f; rows at which that overflows are refused."""
+    predicted = loss.predicted(f)
+    beyond = np.flatnonzero(~np.isfinite(predicted))
+    if len(beyond):
+        row = int(beyond[0])
+        raise ValueError(
+            f"row {row} of X is too far from the rows of the fit: f + b is {f[row]:.3g} there, and "
+            "its mean is beyond float64. Centre the features, take a kernel that does not grow "
+            "with them, or leave such rows out."
+        )
+    return predicted
 
 
 def _offset(offset: Any, n_rows: int) -> Floats:
