@@ -16,6 +16,11 @@ MENDED = (
     *(1001711, 1003285, 1003924, 1004675, 1008161, 1008665, 1012873, 1016698, 3008831),
     3026515,
     4018789,
+    6002616,
+    9012828,
+    9024209,
+    12001793,
+    12017612,
 )
 """Float32 tiles of rows beyond its range, Sobol's indices where rows that occur have hardly any
 variance, steps of boosting that are as small as its scale is large, columns without a slope whose

@@ -470,8 +470,10 @@ def _enclosed(
     else:
         known = Rounded.of(kappa)
     least = dots(known + residual, x)
-    left = np.sqrt(energy) + np.linalg.norm(residual.error, axis=0) / np.sqrt(noise)
-    most = least + Rounded.of(left**2 * (1.0 + gamma(len(kappa) + 8)))
+    # An error beyond float64 leaves the trivial bound.
+    with np.errstate(over="ignore"):
+        left = np.sqrt(energy) + np.linalg.norm(residual.error, axis=0) / np.sqrt(noise)
+        most = least + Rounded.of(left**2 * (1.0 + gamma(len(kappa) + 8)))
     return least.low, most.high
 
 

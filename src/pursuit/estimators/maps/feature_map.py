@@ -375,6 +375,7 @@ class GreedyFeatureMap(
                 dtype=self._feature_type(X),
             )
 
+    @in_range
     def preconditioner(self, sigma2: ArrayLike, X: Any = None) -> LinearOperator:
         """(VV' + σ²I)⁻¹ over the training rows, to precondition K + σ²I.
 
