@@ -45,7 +45,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.scales import in_range
+from pursuit.estimators.scales import ScaleError, in_range
 from pursuit.estimators.span.certify import Certifier, check_kind
 from pursuit.estimators.span.gaps import (
     GroupedOutputs,
@@ -551,19 +551,30 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         check_is_fitted(self)
         self._refuse_gaps("merge")
         model = self._copied()
-        for other in others:
-            self._check_same_span(other)
-            model._set_solution(model._factors.damped())
-            gram, cross = other._factors.damped().whitened()
-            sums = other._sums
-            rows = {key: sums[key] for key in ("target_norms", "trace", "n_rows")}
-            model._absorb(
-                GramStatistics(gram, cross, weight=np.nan, **rows),
-                sums["sum_log_weights"],
-                sums.get("share", 0.0),
-            )
-            model._weighted |= other._weighted
+        try:
+            for other in others:
+                model._join(other)
+        except ArithmeticError as error:
+            raise ScaleError(
+                "these models cannot be merged in float64: kernel values of their rows are too far "
+                "from each other, or from the noise. Scale the features, for instance by "
+                "StandardScaler, and fit the first model again."
+            ) from error
         return model
+
+    def _join(self, other: Any) -> None:
+        """Add the rows of another model with the same basis."""
+        self._check_same_span(other)
+        self._set_solution(self._factors.damped())
+        gram, cross = other._factors.damped().whitened()
+        sums = other._sums
+        rows = {key: sums[key] for key in ("target_norms", "trace", "n_rows")}
+        self._absorb(
+            GramStatistics(gram, cross, weight=np.nan, **rows),
+            sums["sum_log_weights"],
+            sums.get("share", 0.0),
+        )
+        self._weighted |= other._weighted
 
     @available_if(_takes_rows)
     def emptied(self) -> Self:
