@@ -220,3 +220,30 @@ def test_the_minimum_is_bracketed_for_any_problem(
     assert np.all(found.per_output["lower"] <= minimum + slack)
     assert np.isfinite(found.upper)
     assert np.isfinite(found.lower)
+
+
+@pytest.mark.parametrize("rows_that_pay", [1, 160_000])
+def test_a_product_is_computed_only_where_it_should_prove_enough(
+    waves, rough_kernel, monkeypatch, rows_that_pay
+):
+    """The second parameter is the default; with the first one no product could prove enough."""
+    data = waves(400)
+    monkeypatch.setattr("pursuit.estimators.span.model._AUTO_CERTIFICATE_ROWS", (100, 50_000))
+    monkeypatch.setattr("pursuit.estimators.span.certify._ROWS_THAT_PAY", rows_that_pay)
+    model = SparseGPRegressor(rough_kernel, n_basis=100, random_state=0).fit(data.X, data.y)
+    assert (model.certificate_.kind == "hybrid") == (rows_that_pay > 1)
+
+
+def test_the_pursuit_beside_a_product_looks_at_a_pool_of_many_rows(
+    waves, rough_kernel, monkeypatch
+):
+    """A smaller pool proves less, and never something false."""
+    data = waves(300)
+    model = fixed_gp(rough_kernel, noise=0.05, n_basis=12, random_state=0).fit(data.X, data.y)
+    of_all = model.certify(data.X, data.y)
+    monkeypatch.setattr("pursuit.estimators.span.certify.ALL_ROWS_BESIDE", 50)
+    of_a_pool, scaled = model.certify(data.X, data.y), model.certify(data.X, data.y, kind="scaled")
+    assert scaled.lower <= of_a_pool.lower < of_all.lower
+    exact = model.certify(data.X, data.y, kind="pcg", steps=300)
+    assert of_all.lower <= exact.upper
+    assert of_all.lower <= exact.lower * (1 + 1e-9)

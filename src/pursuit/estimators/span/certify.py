@@ -71,9 +71,12 @@ _TRIED_GROUPS = 2
 """Groups that are computed to foresee what all of them give."""
 _TRIED_ROWS = 512
 """Rows from which v'Kv is estimated before it is computed."""
-_LITTLE, _PAYS, _MUCH = 0.1, 0.25, 0.5
-"""Lower bounds, as shares of P(f). One below the first is not worth more than the published one,
-one below the second no product with K; for one above the third, groups are not made larger."""
+_LITTLE, _MUCH = 0.1, 0.5
+"""Lower bounds, as shares of P(f). One below the first is not worth more than the published one;
+for one above the second, groups are not made larger."""
+_ROWS_THAT_PAY = 160_000
+"""A product with K should prove at least m over this of P(f): its time grows as m², that of a fit as
+m. Smaller: fewer products, and looser certificates."""
 
 
 def check_kind(kind: str, options: dict[str, int]) -> None:
@@ -494,7 +497,8 @@ class Certifier:
 
         Only a choice between proofs rests on these estimates.
         """
-        if product and self._expected_scaled(residual) >= _PAYS * value:
+        least = max(_LITTLE, self.problem.sample.n_rows / _ROWS_THAT_PAY)
+        if product and self._expected_scaled(residual) >= least * value:
             return "hybrid", 0
         size, expected = self._group_rows(value)
         return ("grouped" if expected >= _LITTLE * value else "published"), size
