@@ -75,8 +75,8 @@ _LITTLE, _MUCH = 0.1, 0.5
 """Lower bounds, as shares of P(f). One below the first is not worth more than the published one;
 for one above the second, groups are not made larger."""
 _ROWS_THAT_PAY = 160_000
-"""A product with K should prove at least m over this of P(f): its time grows as m², that of a fit as
-m. Smaller: fewer products, and looser certificates."""
+"""A product with K should prove at least m over this of P(f): its time grows as m², that of a fit
+as m. Smaller: fewer products, and looser certificates."""
 
 
 def check_kind(kind: str, options: dict[str, int]) -> None:
