@@ -50,7 +50,10 @@ def run(seed: int) -> Report:
         difference = differences(numbers(expected, rows), numbers(found, rows))
         if difference:
             report.failures.append(f"{where}: {difference}")
-        if not np.allclose(bounds(found), bounds(expected), rtol=_BOUNDS, atol=0.0):
+        if kind_of_proof(found) != kind_of_proof(expected):
+            # Beyond 10 000 rows, "auto" looks at some rows first where they need not be sent.
+            report.counts["other kinds of certificates"] += 1
+        elif not np.allclose(bounds(found), bounds(expected), rtol=_BOUNDS, atol=0.0):
             report.failures.append(f"{where}: bounds {bounds(found)}, not {bounds(expected)}")
         changes = Changing(rows.X, cuts, rng)
         report.counts["collections that change"] += 1
@@ -66,6 +69,12 @@ def run(seed: int) -> Report:
             if changes.was_seen_twice and differences(numbers(model, rows), after):
                 report.failures.append(f"{where}: a row that changed was not noticed")
     return report
+
+
+def kind_of_proof(model: Any) -> str | None:
+    """The kind of a model's certificate, if it has one."""
+    found = getattr(model, "certificate_", None)
+    return None if found is None else found.kind
 
 
 def collection(kind: str, X: np.ndarray, cuts: np.ndarray) -> Any:
