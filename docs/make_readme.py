@@ -97,7 +97,8 @@ class Results:
     def figures(self, case):
         """Values of the latest full run of a case by their names; empty if there is none."""
         runs = [json.loads(path.read_text("utf-8")) for path in self.docs.glob("benchmarks/*.json")]
-        runs = [run for run in runs if not run["quick"] and run["cases"].get(case)]
+        # frontier.json holds versions alone, and has no cases.
+        runs = [run for run in runs if run.get("cases", {}).get(case) and not run["quick"]]
         if not runs:
             return {}
         newest = max(runs, key=lambda run: run["finished"])["cases"][case]["figures"]
