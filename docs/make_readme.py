@@ -207,7 +207,8 @@ def speed(results):
             min(enough, key=lambda run: run.fit) if enough else min(ours, key=lambda run: run.rmse)
         )
         told = "; ".join(
-            f"{run.model} {digits(run.rmse)} after {digits(run.fit, 2)} s" for run in beside
+            f"{run.model} ({run.setting}) {digits(run.rmse)} after {digits(run.fit, 2)} s"
+            for run in beside
         )
         return (
             f"- **Accurate for its seconds.** {best.data}: `{best.model}` with {best.setting} has "
@@ -270,8 +271,10 @@ def frontier(results):
     if not rows:
         return []
     return [
-        "Test RMSE / negative log density / seconds to fit, means over seeds. Of each model the",
-        "setting of least test RMSE is shown; [all settings](docs/benchmarks/frontier.csv).",
+        "Test RMSE / negative log density / seconds to fit on two cores, means over the splits",
+        "that have run. Of each model the setting of least test RMSE is shown, as far as settings",
+        "have run; the [stored results](docs/benchmarks/frontier.csv) name all of them, and what",
+        "was not run.",
         "",
         *table(["data (rows × features)", *columns], rows),
     ]
