@@ -22,13 +22,15 @@ MENDED = (
     12001793,
     12017612,
     15048682,
+    18004384,
 )
 """Float32 tiles of rows beyond its range, Sobol's indices where rows that occur have hardly any
 variance, steps of boosting that are as small as its scale is large, columns without a slope whose
 permutation moves the predictions, a hull of functions that are nearly 0, draws of functions where
 the noise is far from 1, pre-images of scores that do not vary, a ridge below the rounding of the
 curvature, further targets far beyond the fitted ones, a kernel that is zero everywhere, operators
-and merged models of rows that are far from each other, means beyond float64: each failed once."""
+and merged models of rows that are far from each other, means beyond float64, costs that
+underflow: each failed once."""
 
 
 @pytest.mark.parametrize("first", range(0, 100, 25))

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from pursuit._types import Floats, Indices
 from pursuit.bounds import balanced, scaled_machine_bound
+from pursuit.estimators.scales import ScaleError
 from pursuit.estimators.span.features import SpanFeatures, SpanFunction
 from pursuit.linalg import Factor, TallMatrix, Workers
 from pursuit.objectives import RowLoss, SquaredEpsilonInsensitive, SquaredHinge
@@ -385,6 +386,8 @@ def _interior_in_span(
     options = _options(features, workers, _PRECISE_GAP)
     for column in range(problem.n_outputs):
         rows = np.flatnonzero(problem.costs[:, column] > 0)
+        if not len(rows):
+            raise ScaleError("C times sample_weight is 0 in float64: bring both nearer to 1.")
         V = features.span_rows(rows)
         y, c = problem.targets[rows, column], problem.costs[rows, column]
         if problem.epsilon is None:
