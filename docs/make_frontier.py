@@ -1,4 +1,4 @@
-"""Draw errors against seconds from stored results: a figure, tables, and a table for the README.
+"""Draw errors against seconds from stored results: a figure and tables.
 
 Run from the root of the repository; ``python -m benchmarks frontier`` does it at its end:
 
@@ -23,7 +23,6 @@ DOCS = Path(__file__).parent
 RESULTS = DOCS / "benchmarks" / "frontier.csv"
 ABOUT = RESULTS.with_suffix(".json")
 TABLES = RESULTS.with_suffix(".inc")
-README = DOCS / "benchmarks" / "frontier_readme.inc"
 FIGURE = DOCS / "images" / "frontier.svg"
 
 # Colour and shape of each model: ours are blues, other Gaussian processes warm, trees green.
@@ -192,29 +191,6 @@ def tables(results=RESULTS, facts=ABOUT):
     return "\n".join([".. Written by make_frontier.py.\n", *parts, described(facts)])
 
 
-def readme_table(results=RESULTS, facts=ABOUT):
-    """Markdown: test RMSE and seconds of the fit, a line per setting, a column per data set."""
-    cap, sets = about(facts)["cap_seconds"], by_dataset(entries(results))
-    pairs = dict.fromkeys((e.model, e.setting) for found in sets.values() for e in found)
-    lines = [
-        f"| model | setting | {' | '.join(sets)} |",
-        f"|---|---|{'---:|' * len(sets)}",
-    ]
-    for pair in pairs:
-        cells = [
-            next((readme_cell(e, cap) for e in found if (e.model, e.setting) == pair), "not run")
-            for found in sets.values()
-        ]
-        lines.append(f"| {pair[0]} | {pair[1]} | {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
-
-
-def readme_cell(entry, cap):
-    time, error = fit_time(entry, cap), entry.mean("rmse")
-    unit = " s" if entry.capped or error is not None else ""
-    return f"{time}{unit}" if error is None else f"{error:.3f} ({time}{unit})"
-
-
 def panels(results=RESULTS, facts=ABOUT):
     """What the figure shows: for each data set points of every model, and what has no point."""
     cap = about(facts)["cap_seconds"]
@@ -377,7 +353,6 @@ def ticks(low, high):
 
 def main():
     TABLES.write_text(tables(), encoding="utf-8")
-    README.write_text(readme_table(), encoding="utf-8")
     FIGURE.write_text(figure(), encoding="utf-8")
 
 

@@ -423,19 +423,6 @@ def test_tables_show_every_setting_and_why_there_is_no_figure(stored):
     assert len(rows) == 6
 
 
-def test_the_table_of_the_readme_has_all_cells(stored):
-    table = drawing().readme_table(*stored).splitlines()
-    assert table[0] == "| model | setting | tiny | other |"
-    assert table[2:] == [
-        "| SparseGPRegressor | 8 functions | 0.300 (3 s) | not run |",
-        "| SparseGPRegressor | 16 functions | 0.250 (20 s) | not run |",
-        "| GPyTorch SGPR | converged | 0.150 (> 600 s) | not run |",
-        "| GPBoost | vecchia | > 600 s | not run |",
-        "| LightGBM | default | failed | not run |",
-        "| LightGBM | tuned | skipped | not run |",
-    ]
-
-
 def test_the_figure_has_a_point_per_measured_setting_and_counts_the_others(stored):
     make = drawing()
     tiny, other = make.panels(*stored)
@@ -470,7 +457,6 @@ def test_the_page_is_what_the_script_draws_from_the_stored_fits():
     make = drawing()
     for path, text in [
         (make.TABLES, make.tables()),
-        (make.README, make.readme_table()),
         (make.FIGURE, make.figure()),
     ]:
         assert path.read_text(encoding="utf-8") == text, "run python docs/make_frontier.py"
