@@ -39,7 +39,7 @@ class Setting:
     stage : int
         Settings of lower stages run first.
     n_seeds : int
-        Number of seeds, and so of splits.
+        Number of seeds, and so of splits; one for models that take minutes.
     packages : tuple of str
         Needed beyond those of the package itself.
     n_rows : int or None
@@ -206,6 +206,7 @@ SETTINGS: tuple[Setting, ...] = (
         "tuned",
         tuned_models.TREES,
         tuned_models.TunedTrees,
+        n_seeds=1,
         packages=("lightgbm",),
     ),
     Setting(
@@ -233,6 +234,7 @@ SETTINGS: tuple[Setting, ...] = (
         f"scikit-learn's, on {_SUBSET} random training rows: constant times RBF with a length scale"
         " per feature, plus white noise, all learned, without restarts.",
         _subset_gp,
+        n_seeds=1,
         n_rows=_SUBSET,
     ),
 )

@@ -65,7 +65,7 @@ class Store:
             for cell in cells
         }
         # Fits of settings that are no longer planned are not thrown away.
-        self.lines |= stored
+        self.lines |= {cell: line for cell, line in stored.items() if line.status != NOT_RUN}
 
     def put(self, line: Line) -> None:
         self.lines[line.cell] = line
