@@ -55,7 +55,7 @@ from benchmarks.precision_cases import precision
 from benchmarks.predict_cases import predict
 from benchmarks.profile_cases import profile
 from benchmarks.ridge_cases import kappa
-from benchmarks.small_fit_cases import small_fits
+from benchmarks.small_fit_cases import small_fits, stage_shares
 from benchmarks.solvers import Solver, nystroem_ridge, sparse_gp, subset_gp
 from benchmarks.startup_cases import startup
 from benchmarks.svm_cases import (
@@ -333,6 +333,7 @@ CASES: dict[str, Case] = {
     "kin40k-nystroem": kin40k_nystroem,
     "protein-nystroem": protein_nystroem,
     "small-fits": small_fits,
+    "stage-shares": stage_shares,
     "certify": certify,
     "certify-default": certify_default,
     "memory": memory,

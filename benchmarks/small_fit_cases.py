@@ -14,7 +14,15 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from benchmarks.data import Floats, NotAvailableError, Regression, kin40k, protein, standardised
+from benchmarks.data import (
+    Floats,
+    NotAvailableError,
+    Regression,
+    kin40k,
+    protein,
+    standardised,
+    tilted_waves,
+)
 from benchmarks.harness import Figure
 from pursuit import SparseGPRegressor
 
@@ -39,6 +47,33 @@ def small_fits(quick: bool, repeat: int) -> list[Figure]:
             Figure(f"{name}, m={len(data.X_train)}: fit", ours[0], "s of CPU"),
             Figure(f"{name}: time over Nystroem's", ours[0] / peer[0], "x", at_most=0.5),
             Figure(f"{name}: error over Nystroem's", ours[1] / peer[1], "x", at_most=1.0),
+        ]
+    return figures
+
+
+def stage_shares(quick: bool, repeat: int) -> list[Figure]:
+    """Default fits below 20 000 rows: the part of their time that neither learns nor moves."""
+    n = 64 if quick else 512
+    sets = {
+        "kin40k": lambda: _rows_of(kin40k(), 3_000 if quick else ROWS),
+        "kin40k, few rows": lambda: _rows_of(kin40k(), 2_500 if quick else 5_000),
+        "protein": lambda: _rows_of(protein(), 3_000 if quick else ROWS),
+        "Friedman": lambda: _friedman(3_000 if quick else ROWS),
+        "tilted waves, 18 features": lambda: tilted_waves().cut() if quick else tilted_waves(),
+    }
+    figures = []
+    for name, make in sets.items():
+        try:
+            data = make()
+        except NotAvailableError:
+            continue
+        model = SparseGPRegressor(n_basis=n, random_state=0).fit(data.X_train, data.y_train)
+        seconds = model.learning_report_.seconds
+        total = sum(seconds.values())
+        other = total - seconds["learn"] - seconds.get("move", 0.0)
+        figures += [
+            Figure(f"{name}, m={len(data.X_train)}: fit", total, "s"),
+            Figure(f"{name}: neither learning nor moving", other / total, at_most=0.4),
         ]
     return figures
 
