@@ -157,6 +157,21 @@ class BoundKernel(Protocol):
             np.matmul(tile, coefficients, out=product[rows])
         return product
 
+    def knows_fall(self, n_outputs: int) -> bool:
+        """Return whether `with_fall` and `pull` are known, for so many outputs."""
+        return False
+
+    def with_fall(self, A: Floats, out: Tile) -> Tile:
+        """Write the block k(A, Z); return what `pull` needs: a tile like it, or `out` itself."""
+        return refuse(self, "derivatives")
+
+    def pull(self, A: Floats, fall: Tile, left: Tile, right: Tile) -> Floats:
+        """Return ∂E/∂Z from ∂E/∂k(A, Z) = left right' and the tile that `with_fall` returned.
+
+        Where its rows are multiplied by numbers, so is their part of the derivatives.
+        """
+        return refuse(self, "derivatives")
+
 
 class KernelGradient(Protocol):
     """Derivatives of a number E from its derivatives W = ∂E/∂k(A, B) by the kernel's values.
