@@ -198,6 +198,40 @@ def test_points_from_the_tile_of_values(kernel, far, dtype):
     assert_close(columns.pull(A, fall, left.astype(dtype), right), whole, tolerance)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(ARD),
+        RBF(0.8),
+        Matern(ARD, nu=0.5),
+        ConstantKernel(2.0) * Matern(ARD, nu=1.5),
+        Matern(1.3, nu=2.5) * ConstantKernel(0.3),
+        ConstantKernel(2.0, "fixed") * RBF(ARD),
+        ConstantKernel(2.0) * (ConstantKernel(0.5) * RBF(ARD)),
+    ],
+    ids=repr,
+)
+def test_derivatives_times_a_vector(kernel):
+    """Entry i is the slope of the i-th row of values times the vector."""
+    A, B, _ = blocks(6)
+    v, node = np.random.default_rng(7).standard_normal(len(B)), kernel_gradient(kernel)
+    assert node.has_theta_times
+    expected = [theta_difference(kernel, A, B, np.outer(row, v)) for row in np.eye(len(A))]
+    assert_close(node.theta_times(A, B, v), np.array(expected), 1e-5)
+    thin = node.theta_times(A, B, v.astype(np.float32))
+    assert_close(thin, np.array(expected), 1e-3)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(ARD, "fixed"), RationalQuadratic(1.2, alpha=0.6), RBF(ARD) + DotProduct(1.4)],
+    ids=repr,
+)
+def test_other_derivatives_are_not_known_times_a_vector(kernel):
+    node = kernel_gradient(kernel)
+    assert not node.has_theta_times
+
+
 def has_inner_product(kernel):
     """Values of such a kernel grow with an offset, and their differences lose digits."""
     names = "DotProduct", "linear", "poly", "sigmoid", "cosine"

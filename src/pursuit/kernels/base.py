@@ -288,6 +288,15 @@ class Kernel(KernelGradient, Protocol):
         """Return ∂E/∂θ from W = ∂E/∂k(A, B), θ being the logarithms of free hyper-parameters."""
         return refuse(self, "derivatives")
 
+    @property
+    def has_theta_times(self) -> bool:
+        """Whether `theta_times` is known."""
+        return False
+
+    def theta_times(self, A: Floats, B: Floats, v: Vector) -> Floats:
+        """Return ∂k(A, B)/∂θ_j v, one column for every free hyper-parameter."""
+        return refuse(self, "products with derivatives")
+
     def evaluated(self, X: Floats) -> tuple[Tile, Pullback]:
         """Return k(X, X) and the function from W = ∂E/∂k(X, X) to ∂E/∂θ.
 

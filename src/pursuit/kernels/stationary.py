@@ -584,6 +584,22 @@ class Stationary(Kernel):
                 entries.append((1.0 if name == "length_scale" else -0.5) * float(np.vdot(M, D)))
         return join_entries(entries)
 
+    @property
+    def has_theta_times(self) -> bool:
+        """Whether length scales are all that is free."""
+        return self.free == ("length_scale",)
+
+    def theta_times(self, A: Floats, B: Floats, v: Vector) -> Floats:
+        """Return Σ_b v_b F_ab (a_j - b_j)², F being -2 dk/dr², in the type of v."""
+        a, b, D = self._scaled(A, B, v.dtype)
+        one = v[:, None].astype(b.dtype)
+        sums = self.profile.fall(D) @ np.concatenate([one, b * one, b**2 * one], axis=1)
+        width = b.shape[1]
+        columns = a**2 * sums[:, :1] - 2.0 * a * sums[:, 1 : 1 + width] + sums[:, 1 + width :]
+        if not np.ndim(self.length_scale):
+            columns = columns.sum(axis=1, keepdims=True)
+        return np.asarray(self.variance * columns)
+
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return (M'a - (M'1) b) / ℓ; the tile is float32 where W is."""
         a, b, D = self._scaled(A, B, W.dtype)
