@@ -162,6 +162,76 @@ def test_points_of_a_product(kernel, n_outputs):
         assert_close(thin, found, 1e-3)
 
 
+STATIONARY = [
+    ConstantKernel(2.0) * kernel
+    for kernel in (
+        RBF(ARD),
+        *(Matern(ARD, nu=nu) for nu in (0.5, 1.5, 2.5)),
+        RationalQuadratic(1.2, alpha=0.6),
+        RationalQuadratic(1.2, alpha=50.0),
+    )
+]
+
+
+@pytest.mark.parametrize("kernel", STATIONARY, ids=repr)
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_points_from_the_tile_of_values(kernel, far, dtype):
+    """Values and slopes from the same distances; one row is a point, another out of range."""
+    A, B, _ = blocks(6)
+    A[0] = B[0]
+    if far:
+        A[1] = 1e20
+    rng = np.random.default_rng(7)
+    left, right = rng.standard_normal((len(A), 2)), rng.standard_normal((len(B), 2))
+    columns = compile_kernel(kernel)[0].columns(B, dtype)
+    out = np.empty((len(A), len(B)), dtype)
+    fall = columns.with_fall(A, out)
+    tolerance = 1e-5 if dtype == np.float64 else 1e-3
+    assert columns.knows_fall(2)
+    assert_close(out, kernel(A, B), tolerance)
+    apart = slice(1, None)  # differences of a kinked kernel at a point itself mean nothing
+    found = columns.pull(A[apart], fall[apart], left[apart].astype(dtype), right)
+    expected = point_difference(kernel, A[apart], B, left[apart] @ right.T)
+    assert_close(found, expected, tolerance)
+    whole = kernel_gradient(kernel).points_of(A, B, left, right)
+    assert_close(columns.pull(A, fall, left.astype(dtype), right), whole, tolerance)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(ARD),
+        RBF(0.8),
+        Matern(ARD, nu=0.5),
+        ConstantKernel(2.0) * Matern(ARD, nu=1.5),
+        Matern(1.3, nu=2.5) * ConstantKernel(0.3),
+        ConstantKernel(2.0, "fixed") * RBF(ARD),
+        ConstantKernel(2.0) * (ConstantKernel(0.5) * RBF(ARD)),
+    ],
+    ids=repr,
+)
+def test_derivatives_times_a_vector(kernel):
+    """Entry i is the slope of the i-th row of values times the vector."""
+    A, B, _ = blocks(6)
+    v, node = np.random.default_rng(7).standard_normal(len(B)), kernel_gradient(kernel)
+    assert node.has_theta_times
+    expected = [theta_difference(kernel, A, B, np.outer(row, v)) for row in np.eye(len(A))]
+    assert_close(node.theta_times(A, B, v), np.array(expected), 1e-5)
+    thin = node.theta_times(A, B, v.astype(np.float32))
+    assert_close(thin, np.array(expected), 1e-3)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(ARD, "fixed"), RationalQuadratic(1.2, alpha=0.6), RBF(ARD) + DotProduct(1.4)],
+    ids=repr,
+)
+def test_other_derivatives_are_not_known_times_a_vector(kernel):
+    node = kernel_gradient(kernel)
+    assert not node.has_theta_times
+
+
 def has_inner_product(kernel):
     """Values of such a kernel grow with an offset, and their differences lose digits."""
     names = "DotProduct", "linear", "poly", "sigmoid", "cosine"

@@ -143,6 +143,23 @@ def test_value_alone(name, gaps):
 
 
 @each_family
+def test_value_in_float32_is_near_or_refused(name):
+    found = {}
+    for noise in (0.1, 1e-6):
+        with Workers(1) as workers:
+            weights = np.random.default_rng(1).uniform(0.5, 2.0, 150)
+            task = Evidence(*data(150, 2), weights, workers)
+            single = task.value(FAMILIES[name], noise, np.float32)
+            whole = task.value(FAMILIES[name], noise)
+        found[noise] = single
+        if single is not None:
+            assert abs(single - whole) < 3e-5 * task.n_values
+    assert found[1e-6] is None
+    if name != "power":  # of a large variance
+        assert found[0.1] is not None
+
+
+@each_family
 def test_weights_are_copies(name):
     X, y = data(40, n_outputs=2)
     w = np.random.default_rng(3).integers(1, 4, 40)
@@ -206,6 +223,69 @@ def test_a_kernel_that_is_called_is_called_once(kernel):
     Counted.calls = 0
     evidence(X, y, kernel, 0.1)
     assert Counted.calls == 1
+
+
+INFORMED = ["rbf", "matern 5/2", "matern 3/2", "matern 1/2", "isotropic"]
+
+
+@pytest.mark.parametrize("name", INFORMED)
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_average_information(name, n_outputs):
+    """½ Σ a'C_i C⁻¹ C_j a from scikit-learn's derivatives of the whole matrix."""
+    kernel, noise = FAMILIES[name], 0.1
+    X, y = data(150, n_outputs)
+    K, slopes = (kernel + WhiteKernel(noise))(X, eval_gradient=True)
+    a = np.linalg.solve(K, y)
+    Q = np.einsum("ijp,jo->oip", slopes, a)
+    expected = 0.5 * sum(q.T @ np.linalg.solve(K, q) for q in Q)
+    with Workers(1) as workers:
+        task = Evidence(X, y, np.ones(len(X)), workers)
+        assert task.knows_information(kernel)
+        value, gradient, information = task.with_information(kernel, noise)
+        single = task.with_information(kernel, noise, np.float32)[2]
+        assert (value, *gradient) == (
+            task.value_and_gradient(kernel, noise)[0],
+            *task.value_and_gradient(kernel, noise)[1],
+        )
+    np.testing.assert_allclose(information, expected, rtol=1e-8, atol=1e-8 * expected.max())
+    np.testing.assert_allclose(single, expected, rtol=1e-3, atol=1e-3 * expected.max())
+
+
+def test_average_information_is_expected_where_the_model_is_right():
+    """Its mean over targets drawn from the model is ½ tr(C⁻¹C_i C⁻¹C_j)."""
+    kernel, noise = FAMILIES["rbf"], 0.1
+    X, _ = data(60)
+    K, slopes = (kernel + WhiteKernel(noise))(X, eval_gradient=True)
+    parts = np.linalg.solve(K, slopes.transpose(2, 0, 1))
+    expected = 0.5 * np.einsum("iab,jba->ij", parts, parts)
+    y = np.linalg.cholesky(K) @ np.random.default_rng(0).standard_normal((60, 2000))
+    with Workers(1) as workers:
+        found = Evidence(X, y, np.ones(60), workers).with_information(kernel, noise)[2] / 2000
+    np.testing.assert_allclose(found, expected, atol=0.05 * expected.max())
+
+
+def test_information_with_weights_and_gaps():
+    """Groups of outputs have information of their own; copies know of the noise only."""
+    kernel, noise = FAMILIES["matern 3/2"], 0.1
+    X, y = data(40, 2)
+    y[:15, 0] = np.nan
+    with Workers(1) as workers:
+        whole = Evidence.of(X, y, np.ones(40), workers).with_information(kernel, noise)[2]
+        parts = [(X[15:], y[15:, :1]), (X, y[:, 1:])]
+        each = [Evidence(*p, np.ones(len(p[0])), workers) for p in parts]
+        summed = sum(part.with_information(kernel, noise)[2] for part in each)
+        np.testing.assert_allclose(whole, summed, rtol=1e-10)
+        heavy = Evidence(*parts[1], np.full(40, 3.0), workers)
+        light = Evidence(*parts[1], np.ones(40), workers)
+        found = heavy.with_information(kernel, noise)[2]
+        same = light.with_information(kernel, noise / 3.0)[2]
+    same[-1, -1] += 0.5 * 80
+    np.testing.assert_allclose(found, same, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES.keys() - {*INFORMED, "columns"}))
+def test_information_of_other_kernels_is_not_known(name):
+    assert not Evidence.knows_information(FAMILIES[name])
 
 
 def test_outputs_add_up():

@@ -60,6 +60,60 @@ def test_rows_drawn_from_more_end_where_evaluations_gain_nothing(workers):
     assert not data.take(slice(50)).drawn
 
 
+@pytest.mark.parametrize("family", learning.FAMILIES)
+def test_scoring_reaches_the_maximum_in_few_evaluations(workers, family):
+    data = subset(workers, m=200)
+    start = maximise(data.take(slice(60)), family_kernel(family, np.ones(2), 1.0), NOISE, family)
+    again = replace(NOISE, start=start.noise)
+    whole = maximise(data, start.kernel, again, family, steps=200, enough=1e-9)
+    near = maximise(replace(data, drawn=True), start.kernel, again, family, near=True)
+    before = at(data, start.kernel, start.noise)
+    assert near.evidence_per_row - before > 0.9 * (whole.evidence_per_row - before)
+    assert near.stages[0].n_evaluations <= learning._SCORING_STEPS
+    assert near.stages[0].n_evaluations < whole.stages[0].n_evaluations
+    assert near.evidence_per_row == pytest.approx(at(data, near.kernel, near.noise), rel=1e-10)
+
+
+def test_scoring_stays_within_bounds(workers):
+    data = replace(subset(workers, m=200), drawn=True)
+    kernel = ConstantKernel(1.0, (0.9, 1.1)) * RBF([3.0, 3.0], [(2.5, 4.0), (2.9, 3.1)])
+    for noise in (NoiseRange(0.5, 0.4, 0.6), NoiseRange(0.5, 0.5, 0.5, fixed=True)):
+        near = maximise(data, kernel, noise, "rbf", near=True)
+        low, high = near.kernel.bounds.T
+        assert np.all((low <= near.kernel.theta) & (near.kernel.theta <= high))
+        assert noise.low * (1 - 1e-12) <= near.noise <= noise.high * (1 + 1e-12)
+        descended = maximise(data, kernel, noise, "rbf")
+        assert near.evidence_per_row > descended.evidence_per_row - 2e-4
+
+
+def test_nothing_is_scored_where_all_is_at_its_bounds(workers):
+    data = replace(subset(workers), drawn=True)
+    kernel = ConstantKernel(1.0, (1.0, 1.0)) * RBF([3.0, 3.0], (3.0, 3.0))
+    near = maximise(data, kernel, NoiseRange(0.5, 0.5, 0.5, fixed=True), "rbf", near=True)
+    assert near.stages[0].n_evaluations == 1
+
+
+def test_scoring_shortens_steps_that_lose():
+    """Where values are five times as curved as the information says."""
+    seen = []
+
+    def evaluate(point):
+        seen.append(-2.5 * float(point @ point))
+        return seen[-1], -5.0 * point, np.eye(2)
+
+    wide = np.full(2, 9.0)
+    learning._score(evaluate, np.full(2, 0.3), -wide, wide, learning.never)
+    assert seen[1] < seen[0]
+    assert max(seen) > -1e-4
+
+
+def test_scoring_ends_when_it_is_late(workers):
+    data = replace(subset(workers, m=200), drawn=True)
+    kernel = family_kernel("rbf", np.ones(2), 1.0)
+    ends = [maximise(data, kernel, NOISE, "rbf", near=True, late=After(n)) for n in (0, 1, 2)]
+    assert [one.stages[0].n_evaluations for one in ends] == [1, 2, 3]
+
+
 def test_restarts_of_rows_drawn_from_more_begin_anew(workers, monkeypatch):
     """Every start is learned from, although the first has found the best."""
     drawn = replace(subset(workers), drawn=True)

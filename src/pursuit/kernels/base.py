@@ -157,6 +157,21 @@ class BoundKernel(Protocol):
             np.matmul(tile, coefficients, out=product[rows])
         return product
 
+    def knows_fall(self, n_outputs: int) -> bool:
+        """Return whether `with_fall` and `pull` are known, for so many outputs."""
+        return False
+
+    def with_fall(self, A: Floats, out: Tile) -> Tile:
+        """Write the block k(A, Z); return what `pull` needs: a tile like it, or `out` itself."""
+        return refuse(self, "derivatives")
+
+    def pull(self, A: Floats, fall: Tile, left: Tile, right: Tile) -> Floats:
+        """Return ∂E/∂Z from ∂E/∂k(A, Z) = left right' and the tile that `with_fall` returned.
+
+        Where its rows are multiplied by numbers, so is their part of the derivatives.
+        """
+        return refuse(self, "derivatives")
+
 
 class KernelGradient(Protocol):
     """Derivatives of a number E from its derivatives W = ∂E/∂k(A, B) by the kernel's values.
@@ -272,6 +287,15 @@ class Kernel(KernelGradient, Protocol):
     def theta(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return ∂E/∂θ from W = ∂E/∂k(A, B), θ being the logarithms of free hyper-parameters."""
         return refuse(self, "derivatives")
+
+    @property
+    def has_theta_times(self) -> bool:
+        """Whether `theta_times` is known."""
+        return False
+
+    def theta_times(self, A: Floats, B: Floats, v: Vector) -> Floats:
+        """Return ∂k(A, B)/∂θ_j v, one column for every free hyper-parameter."""
+        return refuse(self, "products with derivatives")
 
     def evaluated(self, X: Floats) -> tuple[Tile, Pullback]:
         """Return k(X, X) and the function from W = ∂E/∂k(X, X) to ∂E/∂θ.

@@ -270,11 +270,29 @@ class ScaledKernel(Product):
         constant, kernel, _ = self._split
         return kernel.theta(A, B, float(constant.value) * W)
 
-    def join(self, total: float, inner: Floats) -> Floats:
-        """Put the entry of log c, which is ΣW∘(ck), before or after those of k."""
+    def join(self, total: float | Vector, inner: Floats) -> Floats:
+        """Put the entry of log c, which is ΣW∘(ck), before or after those of k.
+
+        Entries are along the last axis.
+        """
         constant, _, constant_first = self._split
-        entries = [np.full(len(constant.free), total), inner]
-        return np.concatenate(entries if constant_first else entries[::-1])
+        own = np.repeat(np.asarray(total)[..., None], len(constant.free), axis=-1)
+        return np.concatenate([own, inner] if constant_first else [inner, own], axis=-1)
+
+    @property
+    def has_theta_times(self) -> bool:
+        """What k says."""
+        return self._split[1].has_theta_times
+
+    def theta_times(self, A: Floats, B: Floats, v: Vector) -> Floats:
+        """Return the columns of both factors, in their order."""
+        total = self.simplified().tile(A, B) @ v
+        return self.join(total, self.inner_theta_times(A, B, v))
+
+    def inner_theta_times(self, A: Floats, B: Floats, v: Vector) -> Floats:
+        """Return the columns of k alone."""
+        constant, kernel, _ = self._split
+        return constant.value * kernel.theta_times(A, B, v)
 
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return those of k, times c."""

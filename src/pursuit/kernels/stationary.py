@@ -137,6 +137,17 @@ class Profile(Protocol):
         """Turn u into variance · profile(r²), in place."""
         ...
 
+    @property
+    def is_own_fall(self) -> bool:
+        """Whether the profile and its `fall` are the same function."""
+        return False
+
+    def apply_with_fall(self, u: Tile, fall: Tile, variance: float) -> None:
+        """Do what `apply` does, and write variance · `fall` of the same distances."""
+        D = (u - self.intercept(variance)) / self.slope
+        np.multiply(variance, self.fall(D), out=fall)
+        self.apply(u, variance)
+
     def fall(self, D: Floats) -> Floats:
         """Return -2 times the derivative by r², for the squared distances D."""
         ...
@@ -165,6 +176,7 @@ class Gaussian(Profile):
     slope: ClassVar[float] = -0.5
     kinked: ClassVar[bool] = False
     clipped: ClassVar[bool] = False
+    is_own_fall: ClassVar[bool] = True
 
     def intercept(self, variance: float) -> float:
         """Return log(variance): the factor costs no pass of its own."""
@@ -196,6 +208,15 @@ class Matern12(Profile):
         np.subtract(float(np.log(variance)), u, out=u)
         np.exp(u, out=u)
 
+    def apply_with_fall(self, u: Tile, fall: Tile, variance: float) -> None:
+        """Do what `apply` does, and divide it by r where that is not 0."""
+        np.sqrt(u, out=fall)
+        np.subtract(float(np.log(variance)), fall, out=u)
+        np.exp(u, out=u)
+        # A mask takes longer than the division.
+        apart = True if fall.min(initial=np.inf) > 0.0 else fall > 0.0
+        np.divide(u, fall, out=fall, where=apart)
+
     def fall(self, D: Floats) -> Floats:
         """Return exp(-r)/r, and 0 at r = 0: there it is multiplied by x - z = 0."""
         r = np.sqrt(D)
@@ -220,6 +241,15 @@ class Matern32(Profile):
         np.exp(decay, out=decay)
         u += 1.0
         u *= decay
+
+    def apply_with_fall(self, u: Tile, fall: Tile, variance: float) -> None:
+        """Do what `apply` does; its decay is a third of what is wanted."""
+        np.sqrt(u, out=u)
+        np.subtract(float(np.log(3.0 * variance)), u, out=fall)
+        np.exp(fall, out=fall)
+        u += 1.0
+        u *= fall
+        u /= 3.0
 
     def fall(self, D: Floats) -> Floats:
         """Return 3 exp(-a)."""
@@ -246,6 +276,18 @@ class Matern52(Profile):
         np.subtract(float(np.log(variance)), a, out=a)
         np.exp(a, out=a)
         u *= a
+
+    def apply_with_fall(self, u: Tile, fall: Tile, variance: float) -> None:
+        """Do what `apply` does, with 5/3 (1 + a) and a²/3 before their common decay."""
+        a = np.sqrt(u)
+        np.add(a, 1.0, out=fall)
+        u /= 3.0
+        u += fall
+        np.subtract(float(np.log(variance)), a, out=a)
+        np.exp(a, out=a)
+        u *= a
+        a *= 5.0 / 3.0
+        fall *= a
 
     def fall(self, D: Floats) -> Floats:
         """Return 5/3 (1 + a) exp(-a)."""
@@ -542,6 +584,22 @@ class Stationary(Kernel):
                 entries.append((1.0 if name == "length_scale" else -0.5) * float(np.vdot(M, D)))
         return join_entries(entries)
 
+    @property
+    def has_theta_times(self) -> bool:
+        """Whether length scales are all that is free."""
+        return self.free == ("length_scale",)
+
+    def theta_times(self, A: Floats, B: Floats, v: Vector) -> Floats:
+        """Return Σ_b v_b F_ab (a_j - b_j)², F being -2 dk/dr², in the type of v."""
+        a, b, D = self._scaled(A, B, v.dtype)
+        one = v[:, None].astype(b.dtype)
+        sums = self.profile.fall(D) @ np.concatenate([one, b * one, b**2 * one], axis=1)
+        width = b.shape[1]
+        columns = a**2 * sums[:, :1] - 2.0 * a * sums[:, 1 : 1 + width] + sums[:, 1 + width :]
+        if not np.ndim(self.length_scale):
+            columns = columns.sum(axis=1, keepdims=True)
+        return np.asarray(self.variance * columns)
+
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return (M'a - (M'1) b) / ℓ; the tile is float32 where W is."""
         a, b, D = self._scaled(A, B, W.dtype)
@@ -561,11 +619,7 @@ class Stationary(Kernel):
         if A.shape[1] == 1 or left.shape[1] > FEW_OUTPUTS:
             return self.points(A, B, left @ right.T)
         a, b, D = self._scaled(A, B, left.dtype)
-        fall = self.profile.fall(D)
-        gradient = np.zeros(B.shape)
-        for u, v in zip(left.T, right.T, strict=True):
-            sums = np.concatenate([u[:, None] * a, u[:, None]], axis=1).T @ fall
-            gradient += v[:, None] * (sums[:-1].T - sums[-1][:, None] * b)
+        gradient = pulled(a, b, self.profile.fall(D), left, right)
         gradient *= self.variance / np.atleast_1d(self.length_scale)
         return gradient
 
@@ -596,6 +650,15 @@ class Stationary(Kernel):
             for rows, columns, differences in spoilt_differences(entries_of(spoilt), a, b):
                 D[rows, columns] = squared_norms(differences)
         return a, b, np.maximum(D, 0.0, out=D)
+
+
+def pulled(a: Tile, b: Tile, fall: Tile, left: Tile, right: Tile) -> Floats:
+    """Return M'a - (M'1) b for M = left right' ∘ fall, one output at a time."""
+    gradient = np.zeros(b.shape)
+    for u, v in zip(left.T, right.T, strict=True):
+        sums = np.concatenate([u[:, None] * a, u[:, None]], axis=1).T @ fall
+        gradient += v[:, None] * (sums[:-1].T - sums[-1][:, None] * b)
+    return gradient
 
 
 def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike, steepness: float = 1.0) -> bool:
@@ -710,6 +773,30 @@ class StationaryColumns(Tiles):
 
     def __call__(self, A: Items, out: Tile | None = None) -> Tile:
         """Return the block k(A, Z)."""
+        return self._write(A, out, None)
+
+    def knows_fall(self, n_outputs: int) -> bool:
+        """Return whether distances are one product, and outputs few enough for `pull`."""
+        return self._wide is not None and n_outputs <= FEW_OUTPUTS
+
+    def with_fall(self, A: Floats, out: Tile) -> Tile:
+        """Write the block k(A, Z); return -2 dk/dr², which is that block for a Gaussian."""
+        if self._profile.is_own_fall:
+            return self._write(A, out, None)
+        fall = np.empty_like(out)
+        self._write(A, out, fall)
+        return fall
+
+    def pull(self, A: Floats, fall: Tile, left: Tile, right: Tile) -> Floats:
+        """Return ∂E/∂Z from ∂E/∂k(A, Z) = left right', as `Stationary.points_of` does."""
+        placed = self._place(A)
+        a = placed if out_of_range(placed, self.dtype).any() else self._cast(placed)
+        gradient = pulled(a, self._cast(self._place(self._Z)), fall, left, right)
+        gradient *= self._scale / abs(self._profile.slope)
+        return gradient
+
+    def _write(self, A: Items, out: Tile | None, fall: Tile | None) -> Tile:
+        """Return the block k(A, Z); also write -2 dk/dr², unless `fall` is None."""
         out = self.buffer(n_items(A), out)
         if self._line is not None and not is_sparse(A):
             return self._on_line(A, self._line, out)
@@ -724,6 +811,8 @@ class StationaryColumns(Tiles):
             A = as_points(A)
             out[~far] = self(A[~far])
             out[far] = StationaryColumns(self._kernel, self._Z, np.float64)(A[far])
+            if fall is not None:
+                fall[:] = self._variance * self._profile.fall(self._kernel._scaled(A, self._Z)[2])
             return out
         if self._wide is None or not isinstance(cast, np.ndarray):
             norms = self._write_sparse(placed, cast, norms, out)
@@ -734,7 +823,7 @@ class StationaryColumns(Tiles):
             u = out[rows]
             if given is not None:
                 self._restore(u, given[rows], norms[rows])
-            self._apply(u)
+            self._apply(u, None if fall is None else fall[rows])
         return out
 
     def pieces(self, A: Items, height: int) -> Iterator[tuple[slice, Tile]]:
@@ -781,11 +870,14 @@ class StationaryColumns(Tiles):
         restored = kinked or cancels(norms, self._Z_norms, self.dtype, self._steepness)
         return as_points(A) if restored else None
 
-    def _apply(self, u: Tile) -> None:
-        """Turn u into values, in place."""
+    def _apply(self, u: Tile, fall: Tile | None = None) -> None:
+        """Turn u into values, in place; also write -2 dk/dr², unless `fall` is None."""
         if self._clipped:
             np.clip(u, *self._range, out=u)
-        self._profile.apply(u, self._variance)
+        if fall is None:
+            self._profile.apply(u, self._variance)
+        else:
+            self._profile.apply_with_fall(u, fall, self._variance)
 
     def _on_line(self, A: Items, line: Vector, out: Tile) -> Tile:
         """Write the block of one feature, in float64 whatever the type of the tile."""

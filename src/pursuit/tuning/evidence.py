@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg.lapack import dtrtrs, strtrs
 from scipy.optimize import minimize_scalar
 
 from pursuit._types import Floats, Indices
@@ -107,11 +107,16 @@ class Evidence:
             for group in self.groups
         ]
 
-    def value(self, kernel: Any, noise: float) -> float | None:
-        """The value alone, for a third of the time; None if C is singular."""
+    def value(
+        self, kernel: Any, noise: float, dtype: type[np.floating[Any]] = np.float64
+    ) -> float | None:
+        """The value alone, for a third of the time; None if C is singular.
+
+        With ``dtype`` float32 None is also returned where its rounding may show.
+        """
         total = 0.0
         for part in self.parts():
-            found = part._value_of_all_rows(kernel, noise)
+            found = part._value_of_all_rows(kernel, noise, dtype)
             if found is None:
                 return None
             total += found
@@ -126,18 +131,46 @@ class Evidence:
         returned where its rounding may show (:func:`single_error`). Groups of outputs that were
         observed at other rows have matrices of their own.
         """
-        total, slopes = 0.0, np.zeros(1)
+        found = self._added_up(kernel, noise, dtype, informed=False)
+        return None if found is None else found[:2]
+
+    def with_information(
+        self, kernel: Any, noise: float, dtype: type[np.floating[Any]] = np.float64
+    ) -> tuple[float, Floats, Floats] | None:
+        """The same, and the average information: positive semi-definite, in place of -∂²/∂θ².
+
+        With C_i = ∂C/∂θ_i it is ½ a'C_i C⁻¹ C_j a, about the mean of the observed and the expected
+        information (Gilmour, Thompson and Cullis, 1995): the second derivatives of C and all traces
+        cancel. It takes a few products with vectors.
+        """
+        return self._added_up(kernel, noise, dtype, informed=True)
+
+    @staticmethod
+    def knows_information(kernel: Any) -> bool:
+        """Whether the kernel is a constant times one whose length scales are free."""
+        node = kernel_gradient(kernel)
+        return isinstance(node, ScaledKernel) and node.has_theta_times
+
+    def _added_up(
+        self, kernel: Any, noise: float, dtype: type[np.floating[Any]], *, informed: bool
+    ) -> tuple[float, Floats, Floats] | None:
+        """Value, gradient and, if wanted, information, added up over all parts."""
+        total, slopes, information = 0.0, np.zeros(1), np.zeros((1, 1))
         for part in self.parts():
-            found = part._of_all_rows(kernel, noise, dtype)
+            found = part._of_all_rows(kernel, noise, dtype, informed)
             if found is None:
                 return None
-            total, slopes = total + found[0], slopes + found[1]
-        return total, slopes
+            total, slopes, information = (
+                total + found[0],
+                slopes + found[1],
+                information + found[2],
+            )
+        return total, slopes, information
 
     def _of_all_rows(
-        self, kernel: Any, noise: float, dtype: type[np.floating[Any]]
-    ) -> tuple[float, Floats] | None:
-        """Value, and gradient with respect to the kernel's θ and log σ²; None if C is singular.
+        self, kernel: Any, noise: float, dtype: type[np.floating[Any]], informed: bool
+    ) -> tuple[float, Floats, Floats] | None:
+        """Value, gradient and, if wanted, information; None if C is singular.
 
         With C = K + σ²W⁻¹ and a = C⁻¹y, ∂/∂C = ½(aa' - C⁻¹); W below is that matrix. At most three
         matrices of the size of the subset are in memory, and the derivatives of a kernel that is
@@ -161,16 +194,50 @@ class Evidence:
         noise_slope = 0.5 * noise * float(noise_slopes.sum())
         # ΣW∘C = ½(a'Ca - tr C⁻¹C), so ΣW∘K is known without a tile.
         slopes = contract(a, inverse, 0.5 * (fit - outputs * n) - noise_slope)
-        return value, np.append(slopes, noise_slope - 0.5 * outputs * copies)
+        slopes = np.append(slopes, noise_slope - 0.5 * outputs * copies)
+        information = self._information(kernel, noise, a, inverse) if informed else np.zeros((1, 1))
+        return value, slopes, information
 
-    def _value_of_all_rows(self, kernel: Any, noise: float) -> float | None:
+    def _information(self, kernel: Any, noise: float, a: Floats, inverse: Tile) -> Floats:
+        """The average information; weights above 1 add what their copies know of the noise."""
+        node = kernel_gradient(kernel)
+        assert isinstance(node, ScaledKernel)
+        chunks = Workers.slices(len(self.X), _CHUNK)
+        copies = max(0.0, float(self.weights.sum()) - len(self.X))
+        total = np.zeros((len(kernel.theta) + 1,) * 2)
+        total[-1, -1] = 0.5 * copies * a.shape[1]
+        thin, by_noise = a.astype(inverse.dtype), noise * a / self.weights[:, None]
+
+        def products(rows: slice) -> Floats:
+            return np.stack([node.inner_theta_times(self.X[rows], self.X, v) for v in thin.T])
+
+        inner = np.concatenate(self.workers.map(products, chunks), axis=1)
+        # C a = y, so that K a is known without a tile.
+        for own, scales, last in zip((self.y - by_noise).T, inner, by_noise.T, strict=True):
+            Q = np.column_stack([node.join(own, scales), last])
+            total += 0.5 * (Q.T @ np.asarray(inverse @ Q.astype(inverse.dtype)))
+        return total
+
+    def _value_of_all_rows(
+        self, kernel: Any, noise: float, dtype: type[np.floating[Any]]
+    ) -> float | None:
         """Value for rows without gaps."""
-        C, _ = self._covariance(kernel, noise, np.float64)
+        C, _ = self._covariance(kernel, noise, dtype)
+        variances = np.diag(C).astype(np.float64)
         if panel_cholesky(C, self.workers) is None:
             return None
-        white = dtrtrs(C.T, self.y, lower=0, trans=1)[0]
-        log_determinant = 2.0 * float(np.log(np.diag(C)).sum())
-        return self._log_density(float(np.vdot(white, white)), log_determinant, noise)
+        solve = strtrs if dtype is np.float32 else dtrtrs
+        white = np.asarray(solve(C.T, self.y.astype(dtype), lower=0, trans=1)[0], np.float64)
+        fit = float(np.vdot(white, white))
+        if dtype is np.float32:
+            # What `single_error` says at most: C⁻¹ ≤ W/σ², and a'a ≤ y'C⁻¹y times the largest w/σ².
+            n, outputs = self.y.shape
+            largest = float(variances.max() * self.weights.max()) / noise
+            unit = 0.25 * float(np.finfo(np.float32).eps)
+            if unit * largest * (1.0 + fit / (n * outputs)) > _SINGLE_ERROR:
+                return None
+        log_determinant = 2.0 * float(np.log(np.diag(C), dtype=np.float64).sum())
+        return self._log_density(fit, log_determinant, noise)
 
     def _covariance(
         self, kernel: Any, noise: float, dtype: type[np.floating[Any]]

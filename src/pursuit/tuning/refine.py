@@ -35,7 +35,7 @@ _TRIAL_STEPS, _TRIAL_SHARE = 20, 5
 _RATE = 0.1
 _DECAYS = 0.9, 0.99
 _LEAST_CHUNK = 64
-_PANEL = 128  # columns per product: narrow enough for all threads to have some
+_PANEL = 256  # columns per product: narrow enough for all threads to have some
 _SINGLE_FROM = 256  # points: below, float64 costs little, and steps do not depend on units
 _FETCHED_NUMBERS = 1 << 22
 _SINGLE_PIVOT = 1e-5
@@ -195,24 +195,33 @@ class Mover:
         roots = np.sqrt(batch.weights).astype(dtype)[:, None]
         y = roots * batch.targets.astype(dtype)
         K = np.empty((batch.n_rows, n), dtype)
+        known = columns.knows_fall(y.shape[1])
 
-        def fill(rows: slice) -> None:
-            columns(X[rows], out=K[rows])
-            K[rows] *= roots[rows]
+        def fill(points: Floats, out: Tile, factor: Any) -> Tile | None:
+            """Kernel values times a factor, and the tile their derivatives are made of if any."""
+            fall = columns.with_fall(points, out) if known else None
+            if fall is None:
+                columns(points, out=out)
+            elif fall is not out:
+                fall *= factor
+            out *= factor
+            return fall
 
-        problem.workers.map(fill, chunks)
+        falls = problem.workers.map(lambda rows: fill(X[rows], K[rows], roots[rows]), chunks)
         ridge = problem.noise * batch.n_rows / problem.sample.n_rows
         H, b = np.empty((n, n), way.factor), np.empty((n, y.shape[1]))
-        own = np.empty((n, n), dtype)
+        own, panels = np.empty((n, n), dtype), Workers.slices(n, _PANEL)
+        own_falls = problem.workers.map(
+            lambda panel: fill(Z[panel], own[panel], dtype(ridge)), panels
+        )
 
-        def add_up(panel: slice) -> None:
-            """λK_ZZ, K'K + λK_ZZ on and below the diagonal of H, and K'y."""
-            A = K[:, panel]
-            columns(Z[panel], out=own[panel])
-            own[panel] *= dtype(ridge)
-            H[panel, : panel.stop] = own[panel, : panel.stop]
-            H[panel, : panel.stop] += A.T @ K[:, : panel.stop]
-            b[panel] = A.T @ y
+        def add_up(rows: slice, others: slice) -> None:
+            """A block of K'K + λK_ZZ, and K'y beside those on the diagonal."""
+            A = K[:, rows]
+            H[rows, others] = own[rows, others]
+            H[rows, others] += A.T @ K[:, others]
+            if rows == others:
+                b[rows] = A.T @ y
 
         def product(v: Floats) -> Floats:
             """(K'K + λK_ZZ)v, without the rounding of K'K that small pivots would drown in."""
@@ -220,26 +229,37 @@ class Mover:
             sums = problem.workers.map(lambda rows: K[rows].T @ (K[rows] @ thin), chunks)
             return np.asarray(np.sum(sums, axis=0, dtype=np.float64) + own @ thin)
 
-        # The longest panel first: threads then end at nearly the same time.
-        problem.workers.map(add_up, Workers.slices(n, _PANEL)[::-1])
+        # BLAS forms half of a product of a matrix with itself. The longest block comes first:
+        # threads then end at nearly the same time.
+        blocks = [(rows, slice(rows.start)) for rows in panels[:0:-1]]
+        blocks += [(rows, rows) for rows in panels]
+        problem.workers.map(lambda block: add_up(*block), blocks)
         beta = way.solve(H, b, product, problem.workers)
         if beta is None:
             return None
         thin = beta.astype(dtype)
         # Residuals may suffer from cancellation; their products with slopes are only summed.
         single = np.float32 if n >= _SINGLE_FROM else dtype
-        right = beta.astype(single)
 
-        def pull(rows: slice) -> Floats:
-            residual = y[rows] - K[rows] @ thin
-            left = -(roots[rows] * residual).astype(single)
-            return np.asarray(self.gradient.points_of(X[rows], Z, left, right), dtype=np.float64)
+        def pull(points: Floats, fall: Tile | None, left: Tile, factor: Any) -> Floats:
+            """Slopes from W = left β' times a factor, which a tile has already."""
+            if fall is not None:
+                return columns.pull(points, fall, left, beta)
+            left = (factor * left).astype(single)
+            slopes = self.gradient.points_of(points, Z, left, beta.astype(single))
+            return np.asarray(slopes, dtype=np.float64)
 
-        def pull_together(rows: slice) -> Floats:
+        def pull_rows(rows: slice, fall: Tile | None) -> Floats:
+            return pull(X[rows], fall, K[rows] @ thin - y[rows], roots[rows])
+
+        def pull_together(panel: slice, fall: Tile | None) -> Floats:
             """K_ZZ holds every pair twice: moving z_j changes row j and column j."""
-            left = (ridge * beta[rows]).astype(single)
-            return np.asarray(self.gradient.points_of(Z[rows], Z, left, right), dtype=np.float64)
+            return pull(Z[panel], fall, thin[panel], ridge)
 
-        slopes = problem.workers.map(pull, chunks)
-        slopes += problem.workers.map(pull_together, Workers.slices(n, _PANEL))
+        slopes = problem.workers.map(
+            lambda part: pull_rows(*part), list(zip(chunks, falls, strict=True))
+        )
+        slopes += problem.workers.map(
+            lambda part: pull_together(*part), list(zip(panels, own_falls, strict=True))
+        )
         return np.asarray(np.sum(slopes, axis=0))
