@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import kv
 
-from pursuit.kernels.base import CountingKernel, n_items
+from pursuit.kernels.base import PAGE, CountingKernel, n_items
 from pursuit.kernels.matern import Matern
 from pursuit.kernels.stationary import (
-    PAGE,
     PIECE,
     Gaussian,
     Matern12,
@@ -150,6 +149,20 @@ def test_duplicates_are_at_distance_zero(rng, family, offset, make):
     block = kernel_of(family).tile(items, items)
     np.testing.assert_allclose(np.diagonal(block), 1.0, rtol=0, atol=1e-12)
     np.testing.assert_allclose(block, naive(family, A, A), rtol=0, atol=1e-10)
+
+
+@families
+@pytest.mark.parametrize("variance", [0.6, 1.0, 3.0])
+@pytest.mark.parametrize("n_columns", [30, PAGE // 8])
+def test_no_value_is_above_the_variance(rng, family, variance, n_columns):
+    # Rounding leaves some squares of duplicates below 0; the other pieces have no duplicates.
+    Z = 3 * rng.standard_normal((n_columns, 4))
+    A = np.vstack([Z[:30], Z[:30] + 0.1, Z[:30]])
+    bound = kernel_of(family, variance=variance).columns(Z)
+    pieces = np.vstack([tile.copy() for _, tile in bound.pieces(A, 30)])
+    for block in (bound(A), pieces):
+        assert block.max() <= variance * (1.0 + 1e-15)
+        np.testing.assert_allclose(block, naive(family, A, Z, 1.0, variance), rtol=0, atol=1e-10)
 
 
 @families

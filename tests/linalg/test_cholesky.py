@@ -423,6 +423,19 @@ def test_a_definite_matrix_is_not_damped():
     np.testing.assert_allclose(damped_cholesky(H), np.linalg.cholesky(H), atol=1e-14)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("n", [1, 5, 64, 150])
+def test_a_diagonal_is_added_and_the_factor_stored(n, order):
+    rng = np.random.default_rng(n)
+    H, diagonal = np.asarray(psd(rng, n), order=order), rng.random(n)
+    given, room = H.copy(order="K"), np.full((n, n), np.nan, order="F")
+    L = damped_cholesky(H, diagonal=diagonal, out=room)
+    assert np.shares_memory(L, room)
+    np.testing.assert_allclose(L, np.linalg.cholesky(H + np.diag(diagonal)), atol=1e-13)
+    assert not np.triu(L, 1).any()
+    np.testing.assert_array_equal(H, given)
+
+
 def test_a_singular_matrix_is_damped_as_little_as_possible():
     H = psd(np.random.default_rng(2), 20, rank=5)
     L = damped_cholesky(H)

@@ -38,13 +38,13 @@ def certified(monkeypatch, X, Y, w, size, bound=Certifier._group_bound):
     ).fit(X, Y, w)
     groups, noises = [], []
 
-    def recorded(self, rows, items):
+    def recorded(self, rows, items, buffer):
         groups.append(rows)
-        return bound(self, rows, items)
+        return bound(self, rows, items, buffer)
 
-    def factored(cls, rows, items, sample, noise):
+    def factored(cls, rows, items, sample, noise, out):
         noises.append(noise)
-        return original(cls, rows, items, sample, noise)
+        return original(cls, rows, items, sample, noise, out)
 
     original = StarSystem.factored.__func__
     with monkeypatch.context() as patch:
@@ -88,10 +88,10 @@ def test_groups_with_more_noise_than_their_share_are_caught(monkeypatch, share):
         # A function that all groups have to pay for.
         Y = np.ones_like(Y)
 
-    def bound(self, rows, items):
+    def bound(self, rows, items, buffer):
         factor = M / len(rows) if share == "whole" else 1.0 + 1e-9
         more = replace(self.problem, noise=self.problem.noise * factor)
-        return original(Certifier(more), rows, items)
+        return original(Certifier(more), rows, items, buffer)
 
     original = Certifier._group_bound
     found, groups, noises, kernel = certified(monkeypatch, X, Y, w, 3, bound)

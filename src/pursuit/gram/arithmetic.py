@@ -96,9 +96,9 @@ class RowArithmetic:
             shares[i] = self.kernel.error(extent.joined(Extent.of(items[i : i + 1])))
         return shares
 
-    def among(self, items: Any) -> ItemArithmetic:
-        """The same for some items, with what their kernel matrix says."""
-        return ItemArithmetic.of(items, self.kernel, self.extent)
+    def among(self, items: Any, out: Floats | None = None) -> ItemArithmetic:
+        """The same for some items, with their kernel matrix, written into ``out`` if given."""
+        return ItemArithmetic.of(items, self.kernel, self.extent, out)
 
     def times(self, points: ItemArithmetic, coefficients: Floats) -> Rounded:
         """k(rows, points) @ coefficients."""
@@ -155,10 +155,12 @@ class ItemArithmetic:
     error: KernelError
 
     @classmethod
-    def of(cls, items: Any, kernel: Kernel, extent: Extent) -> ItemArithmetic:
-        """Compute the kernel matrix of the items."""
+    def of(
+        cls, items: Any, kernel: Kernel, extent: Extent, out: Floats | None = None
+    ) -> ItemArithmetic:
+        """Compute the kernel matrix of the items, in ``out`` if it is given."""
         error, n = KernelError(kernel.error(extent.joined(Extent.of(items)))), len_items(items)
-        K = kernel.tile(items, items) if n else np.empty((0, 0))
+        K = kernel.columns(items)(items, out=out) if n else np.empty((0, 0))
         return cls(items, K, sizes(kernel.diag(items)) if n else np.empty(0), error)
 
     def first(self, n: int) -> ItemArithmetic:

@@ -14,6 +14,7 @@ from pursuit import limits
 from pursuit._types import Floats, Indices
 from pursuit.gram.engine import block_values
 from pursuit.kernels import Kernel
+from pursuit.kernels.base import padding_columns
 from pursuit.linalg import Workers
 from pursuit.rows import BLOCK_ROWS, Sample, TreeSum, len_items
 
@@ -250,5 +251,5 @@ class _BlockStatistics:
         (P, _), types = self._shapes[0], [self._dtype]
         if self._whitener is not None:
             types.append(np.dtype(np.float64))
-        shapes = [(P, P), *[(BUFFER_ROWS, P)] * len(types)]
-        return [np.empty(*made) for made in zip(shapes, [types[-1], *types], strict=True)]
+        gram = np.empty((P, P + padding_columns(P, types[-1])), types[-1])[:, :P]
+        return [gram, *(np.empty((BUFFER_ROWS, P), made) for made in types)]

@@ -37,6 +37,10 @@ FUNCTION = 8.0 * UNIT
 """Relative error that bounds assume of exp, log, log1p, pow and sin: 4 units in the last place.
 Those of NumPy are below one on common platforms. Square roots are rounded correctly."""
 
+PAGE, PADDING = 4096, 16
+"""Rows of a matrix that are a multiple of `PAGE` bytes long get `PADDING` columns more: whole pages
+apart, they would share the same lines of the cache, and products take up to twice the time."""
+
 
 @dataclass(frozen=True, eq=False)
 class Extent:
@@ -129,6 +133,11 @@ class Extent:
 def piece_rows(n_columns: int, entries: int) -> int:
     """Return the rows of a piece of so many kernel values."""
     return max(16, entries // max(n_columns, 1))
+
+
+def padding_columns(n_columns: int, dtype: npt.DTypeLike) -> int:
+    """Return how many columns keep rows of so many numbers from being whole pages apart."""
+    return PADDING if n_columns * np.dtype(dtype).itemsize % PAGE == 0 else 0
 
 
 class BoundKernel(Protocol):

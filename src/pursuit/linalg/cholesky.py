@@ -418,24 +418,35 @@ def robust_cholesky(
 
 
 @single_threaded_blas()
-def damped_cholesky(matrix: Floats, damping: float = 0.0) -> Floats:
-    """Lower factor of matrix + s I, for the least s that makes it positive definite.
+def damped_cholesky(
+    matrix: Floats,
+    damping: float = 0.0,
+    *,
+    diagonal: Floats | float = 0.0,
+    out: Floats | None = None,
+) -> Floats:
+    """Lower factor of matrix + diag(diagonal) + s I, for the least s that makes it definite.
 
     s starts at ``damping`` times the largest diagonal entry and is raised a hundredfold at a time,
     up to 1e-3 of that entry: dependent directions need no more. For solvers whose steps may be
-    damped, never for a result.
+    damped, never for a result. The factor is stored in ``out``, of Fortran's order, if it is given.
 
     Raises
     ------
     ArithmeticError
         If that does not help: the matrix is indefinite, or not finite.
     """
-    scale = float(np.diag(matrix).max(initial=0.0))
+    # LAPACK reads columns, and rows of a symmetric matrix are columns: nothing is turned round.
+    columns = matrix if matrix.flags.f_contiguous else matrix.T
+    factor = np.empty(matrix.shape, order="F") if out is None else out
+    entries = np.diag(matrix) + diagonal
+    scale = float(entries.max(initial=0.0))
     while damping <= _MOST_DAMPING:
-        shifted = matrix + damping * scale * np.eye(len(matrix)) if damping else matrix
-        factor, info = dpotrf(shifted, lower=1, clean=1)
+        factor[...] = columns
+        factor[np.diag_indices_from(factor)] = entries + damping * scale
+        _, info = dpotrf(factor, lower=1, clean=1, overwrite_a=1)
         if info == 0 and np.isfinite(factor[-1:, -1:]).all():
-            return np.asarray(factor)
+            return factor
         damping = max(100.0 * damping, _LEAST_DAMPING)
     raise ArithmeticError(
         f"a {len(matrix)} x {len(matrix)} system is not positive definite, or not finite."

@@ -194,20 +194,19 @@ class StarSystem:
 
     @classmethod
     def factored(
-        cls, rows: Indices, items: ItemArithmetic, sample: Sample, noise: float
+        cls, rows: Indices, items: ItemArithmetic, sample: Sample, noise: float, out: Floats
     ) -> StarSystem:
-        """That of rows of a sample, for another noise."""
+        """That of rows of a sample, for another noise; C is stored in ``out``."""
         targets, weights = sample.targets[rows], sample.weights[rows, None]
-        A = items.K.copy()
-        A[np.diag_indices_from(A)] += noise / weights[:, 0]
-        C = damped_cholesky(A)
-        z = solve_triangular(C, targets, lower=True)
+        C = damped_cholesky(items.K, diagonal=noise / weights[:, 0], out=out)
+        z = solve_triangular(C, targets, lower=True, check_finite=False)
         return cls(rows, items, C, z, targets, weights, noise)
 
     def lower_bound(self, n: int) -> Rounded:
         """D of the best dual point on the first n rows, wherever rounding has put it."""
         n = min(n, len(self.rows))
-        u = solve_triangular(self.C[:n, :n], self.z[:n], lower=True, trans="T")
+        C, z = self.C[:n, :n], self.z[:n]
+        u = solve_triangular(C, z, lower=True, trans="T", check_finite=False)
         linear, quadratic = self._moments(u)
         return scaled_lower_bound(linear, quadratic, self.noise)
 
@@ -429,20 +428,28 @@ class Certifier:
         """
         sample, parts = self.problem.sample, list[Rounded]()
         self.problem.meter.passes += 1
+        # Kept from group to group: to touch new memory takes a few per cent of the time.
+        buffers, room = list[Floats](), min(size, sample.n_rows) ** 2
         for start, items in sample.rows.blocks(_SHUFFLED_ROWS):
             order = self.problem.rng.permutation(len_items(items))
             groups = np.array_split(order, -(-len(order) // size))
 
             def bound(group: Indices, start: int = start, items: Any = items) -> Rounded:
-                return self._group_bound(start + group, items[group])
+                buffer = buffers.pop() if buffers else np.empty((2, room))
+                found = self._group_bound(start + group, items[group], buffer)
+                buffers.append(buffer)
+                return found
 
             parts += self.problem.workers.map(bound, groups)
         return Rounded(
             np.stack([part.value for part in parts]), np.stack([part.error for part in parts])
         ).sum()
 
-    def _group_bound(self, rows: Indices, items: Any) -> Rounded:
-        """The term of some rows; it is not negative."""
+    def _group_bound(self, rows: Indices, items: Any, buffer: Floats) -> Rounded:
+        """The term of some rows, two matrices of which ``buffer`` has room for.
+
+        It is not negative.
+        """
         sample = self.problem.sample
         nothing = Rounded.of(np.zeros(sample.targets.shape[1]))
         # Three roundings upwards are less than this one downwards, so that the shares add up to 1
@@ -450,11 +457,14 @@ class Certifier:
         noise = self.problem.noise * (len(rows) / sample.n_rows) * (1.0 - 8.0 * UNIT)
         if noise < np.finfo(np.float64).tiny:
             return nothing
+        n = len(rows)
+        K, C = buffer[:, : n * n].reshape(2, n, n)
         try:
-            system = StarSystem.factored(rows, self.arithmetic.among(items), sample, noise)
+            known = self.arithmetic.among(items, out=K)
+            system = StarSystem.factored(rows, known, sample, noise, out=C.T)
         except ArithmeticError:
             return nothing
-        return highest([system.lower_bound(len(rows)), nothing])
+        return highest([system.lower_bound(n), nothing])
 
     @cached_property
     def _tried(self) -> Indices:
@@ -469,10 +479,11 @@ class Certifier:
         What a few groups give is taken for what all of them would.
         """
         sample, expected, size = self.problem.sample, 0.0, _GROUP_ROWS[0]
+        buffer = np.empty((2, min(max(_GROUP_ROWS), sample.n_rows) ** 2))
         for size in _GROUP_ROWS:
             groups = [self._tried[i * size : (i + 1) * size] for i in range(_TRIED_GROUPS)]
             tried = [rows for rows in groups if len(rows)]
-            bounds = [self._group_bound(rows, sample.rows.take(rows)) for rows in tried]
+            bounds = [self._group_bound(rows, sample.rows.take(rows), buffer) for rows in tried]
             share = sum(len(rows) for rows in tried) / sample.n_rows
             expected = sum(float(bound.value.sum()) for bound in bounds) / share
             if expected >= _MUCH * value:
