@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpotrf, dpstrf
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
@@ -48,6 +48,7 @@ _EXHAUSTED = ("rank", "no gain")
 """Reasons after which the fit decides whether the rows that are left matter, if all may stay."""
 _CUT_SHORT = ("interrupted", "time")
 _SPARE = 8  # Points chosen by rows of the pool beyond n_basis: one in so many. Fewer: less work.
+_MATRIX_ROWS = 128  # Rows of a kernel matrix that are computed at once.
 _SETTLED = 0.1
 """A choice is settled only if as many gains like the last ones as steps are left would lower the
 objective by at most this share. They fall fast, so that far less is lost. Larger: more points that
@@ -466,10 +467,16 @@ def spanning(K: Floats, kernel: CountingKernel, most: int) -> Indices:
     if not kernel.positive_definite:
         return everybody
     least = max(_INDEPENDENT, 1e2 * kernel.rounding)
+    roots = np.sqrt(np.diag(K))
+    roots[roots == 0.0] = np.inf
+    # Most often so many, taken as they come, are independent: a plain factor shows it at once.
+    some = everybody[:: len(K) // (most + 1) or 1][: most + 1]
+    factor, info = dpotrf(K[np.ix_(some, some)] / np.outer(roots[some], roots[some]))
+    if len(some) > most and info == 0 and float(np.diag(factor).min()) ** 2 > least:
+        return everybody
     for some in (everybody[::2], everybody):
-        roots = np.sqrt(np.diag(K)[some])
-        roots[roots == 0.0] = np.inf
-        _, pivots, rank, _ = dpstrf(K[np.ix_(some, some)] / np.outer(roots, roots), tol=least)
+        scale = np.outer(roots[some], roots[some])
+        _, pivots, rank, _ = dpstrf(K[np.ix_(some, some)] / scale, tol=least)
         if rank > most:
             return everybody
     return np.sort(pivots[:rank] - 1)
@@ -506,11 +513,13 @@ def farthest(
 def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
     """K_ZZ for a pool, symmetric to the last bit."""
     P = len_items(items)
-    columns = kernel.columns(items)
     K = np.empty((P, P))
 
     def fill(span: slice) -> None:
-        columns(items[span], out=K[span])
+        columns = kernel.columns(items[span.start :])
+        for rows in Workers.slices(span.stop - span.start, _MATRIX_ROWS):
+            own = slice(span.start + rows.start, span.start + rows.stop)
+            K[own, span.start :] = columns(items[own])
 
     def mirror(span: slice) -> None:
         K[span.stop :, span] = K[span, span.stop :].T
@@ -518,8 +527,8 @@ def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
         block += block.T.copy()
         block *= 0.5
 
-    workers.map(fill, Workers.slices(P, 128))
-    workers.map(mirror, Workers.slices(P, 512))
+    for task in (fill, mirror):
+        workers.map(task, Workers.slices(P, limits.PANEL))
     return K
 
 
