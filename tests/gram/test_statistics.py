@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF
 from tasks import make_task, tasks
 
-from pursuit.gram import GramStatistics, gram_statistics
+from pursuit.gram import GramStatistics, gram_statistics, matrix_statistics
 from pursuit.kernels import PrecomputedKernel, compile_kernel
 from pursuit.linalg import Workers
 from pursuit.rows import IndexRows, ListRows, Sample, as_rows
@@ -219,3 +219,16 @@ def test_statistics_of_different_things_do_not_add(points, outputs, message):
 
     with pytest.raises(ValueError, match=f"{message}: compute both with the same points"):
         empty(2, 1) + empty(points, outputs)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_values_at_all_rows_give_the_statistics_of_some_functions(dtype, tolerance):
+    task, P = make_task(np.random.default_rng(1), 400, n_outputs=2, weighted=True), 300
+    V = task.K[:, :P]
+    with Workers(1) as workers:
+        found = matrix_statistics(V, task.Y, task.w, workers, dtype)
+    assert found.gram.dtype == dtype
+    assert found.n_rows == 400
+    want = V.T @ (task.w[:, None] * V)
+    np.testing.assert_allclose(found.gram, want, rtol=0, atol=tolerance * np.abs(want).max())
+    np.testing.assert_allclose(found.cross, V.T @ (task.w[:, None] * task.Y), rtol=1e-9, atol=1e-9)

@@ -156,12 +156,21 @@ def gram_statistics(
 
 
 def matrix_statistics(
-    matrix: Floats, targets: Floats, weights: Floats, workers: Workers
+    matrix: Floats,
+    targets: Floats,
+    weights: Floats,
+    workers: Workers,
+    dtype: DTypeLike = np.float64,
 ) -> GramStatistics:
-    """Statistics of points that are the rows themselves, from their kernel matrix K: G = KWK."""
-    P, roots = len(matrix), np.sqrt(weights)[:, None]
-    gram, cross = np.empty((P, P)), np.empty((P, targets.shape[1]))
-    V, scaled = matrix if np.all(weights == 1.0) else roots * matrix, roots * targets
+    """Statistics of P functions from their values at all rows, the columns of V: G = V'WV.
+
+    Where the functions are those of the first P rows, V is K_Z and ``trace`` is that of these rows.
+    G is a sum of type ``dtype``; the other sums are float64.
+    """
+    P, roots = matrix.shape[1], np.sqrt(weights)[:, None]
+    gram, cross = np.empty((P, P), dtype), np.empty((P, targets.shape[1]))
+    U = matrix if np.all(weights == 1.0) else roots * matrix
+    V, scaled = U.astype(dtype, copy=False), roots * targets
 
     def fill(panel: slice) -> None:
         # A product with itself is symmetric and takes half the time: it stands alone.
@@ -169,15 +178,15 @@ def matrix_statistics(
         np.matmul(own.T, own, out=gram[panel, panel])
         if panel.stop < P:
             np.matmul(own.T, V[:, right], out=gram[panel, right])
-        cross[panel] = own.T @ scaled
+        cross[panel] = U[:, panel].T @ scaled
 
     def mirror(panel: slice) -> None:
         gram[panel.stop :, panel] = gram[panel, panel.stop :].T
 
     for task in (fill, mirror):
         workers.map(task, Workers.slices(P, limits.PANEL))
-    trace, norms = float(weights @ np.diag(matrix)), weights @ (targets * targets)
-    return GramStatistics(gram, cross, norms, trace, float(weights.sum()), P)
+    trace, norms = float(weights[:P] @ np.diag(matrix)), weights @ (targets * targets)
+    return GramStatistics(gram, cross, norms, trace, float(weights.sum()), len(matrix))
 
 
 class _BlockStatistics:

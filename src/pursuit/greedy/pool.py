@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpotrf, dpstrf
 
 from pursuit import limits
 from pursuit._types import Floats, Indices
@@ -48,6 +48,24 @@ _EXHAUSTED = ("rank", "no gain")
 """Reasons after which the fit decides whether the rows that are left matter, if all may stay."""
 _CUT_SHORT = ("interrupted", "time")
 _SPARE = 8  # Points chosen by rows of the pool beyond n_basis: one in so many. Fewer: less work.
+_MATRIX_ROWS = 128  # Rows of a kernel matrix that are computed at once.
+_SINGLE_POINTS = 512, 1_500
+"""Screens of so many points are tried in float32. Shorter ones take no time that matters, longer
+ones need more digits: they would be repeated in float64."""
+_HEAD = 8
+"""The first points of such a screen, one in so many, are chosen by fewer candidates: of the others
+float32 holds what these leave. Fewer: more points, more digits and a coarser choice."""
+_HEAD_CANDIDATES = 4  # Candidates and rows that choose them, for each of them. More: time cubed.
+_DIGITS_EVERY, _WITH_DIGITS = 64, 0.5
+"""After so many steps of a float32 screen its digits are looked at: it ends where fewer than this
+share of the candidates have any. More: sooner; fewer: choices from what few candidates are left."""
+_SMOOTH = 0.01
+"""If the first points of a screen leave less than this share of the squared norm of most others,
+the kernel is smooth: float32 would run out of digits, and half of the candidates are as good as all
+of them. Larger: more screens are float64; smaller: more of them in vain float32 before that."""
+_SINGLE_RANGE = 1e12
+"""Squared kernel values times weights that are above this, or below its inverse, are not summed in
+float32. Larger: sums of them may leave its range."""
 _SETTLED = 0.1
 """A choice is settled only if as many gains like the last ones as steps are left would lower the
 objective by at most this share. They fall fast, so that far less is lost. Larger: more points that
@@ -276,22 +294,104 @@ class PooledSearch:
         """Choose by the rows that the pool consists of, or by as many others; overwrites K.
 
         Returns a few points more than ``capacity``, unless the choice is settled by these rows.
+        They are proposed in float32 where that has digits enough. Smooth kernels need float64, and
+        no more than half of the candidates. Only float64 settles a choice.
         """
-        problem, some = self.problem, capacity + capacity // _SPARE
+        problem, some, step = self.problem, capacity + capacity // _SPARE, 1
         if pool.index.min() >= 0:
+            first, V = self._head(pool, K, some)
+            if len(first):
+                left = 1.0 - np.einsum("ij,ij->j", V, V) / np.diag(K)
+                if float(np.median(left)) > _SMOOTH:
+                    proposed = self._propose(pool, K, first, V, some, rules)
+                    if proposed is not None:
+                        return *proposed, False
+                elif len(pool) >= 2 * some:
+                    step = 2
+            candidates = pool.take(np.arange(0, len(pool), step))
             seen = problem.sample.take(pool.index)
-            statistics = matrix_statistics(K, seen.targets, seen.weights, problem.workers)
+            values, K = (np.ascontiguousarray(part[:, ::step]) for part in (K, K[::step]))
+            statistics = matrix_statistics(values, seen.targets, seen.weights, problem.workers)
         else:
             rows = draw_rows(problem.sample.n_rows, len(pool), problem.rng)
-            seen = problem.sample.take(rows)
+            candidates, seen = pool, problem.sample.take(rows)
             statistics = problem.statistics(pool.items, seen)
         path, chosen = self._pursue(
-            pool, statistics, K, self.n_kept, seen.n_rows, some, rules, None
+            candidates, statistics, K, self.n_kept, seen.n_rows, some, rules, None
         )
         if self._is_settled(path, capacity, seen.n_rows):
-            return *self._filled(path, pool, chosen, capacity), True
-        deeper = self._deepened(path, pool, chosen, seen, some, rules, None)
-        return *(deeper or (path, chosen)), False
+            return *self._filled(path, pool, step * chosen, capacity), True
+        deeper = self._deepened(path, candidates, chosen, seen, some, rules, None)
+        path, chosen = deeper or (path, chosen)
+        return path, step * chosen, False
+
+    @single_threaded_blas()
+    def _head(self, pool: Pool, K: Floats, some: int) -> tuple[Indices, Floats]:
+        """The first of so many points, and V: coordinates of all candidates in their span, V'V ≈ K.
+
+        They are chosen from a few candidates, by these rows. There are none where all must be
+        chosen in float64.
+        """
+        problem, n, (least, most) = self.problem, some // _HEAD, _SINGLE_POINTS
+        nobody = np.empty(0, np.intp), np.empty((0, len(pool)))
+        if not least <= some <= most or self.n_kept or self.evidence:
+            return nobody
+        few = np.linspace(0, len(pool) - 1, min(_HEAD_CANDIDATES * n, len(pool)), dtype=np.intp)
+        seen, inner = problem.sample.take(pool.index[few]), K[np.ix_(few, few)]
+        largest = float(problem.sample.weights[pool.index].max() * np.diag(K).max() ** 2)
+        in_range = 1.0 / _SINGLE_RANGE < largest < _SINGLE_RANGE and np.diag(K).min() > 0.0
+        if not in_range or not problem.kernel.positive_definite:
+            return nobody
+        statistics = matrix_statistics(inner, seen.targets, seen.weights, problem.workers)
+        _, chosen = self._pursue(pool.take(few), statistics, inner, 0, len(few), n, [], None)
+        R, kept = robust_cholesky(
+            K[np.ix_(few[chosen], few[chosen])], rounding=problem.kernel.rounding
+        )
+        first = few[chosen[kept]]
+        return first, solve_triangular(R, K[first], lower=True)
+
+    @single_threaded_blas()
+    def _propose(
+        self,
+        pool: Pool,
+        K: Floats,
+        first: Indices,
+        V: Floats,
+        some: int,
+        rules: Sequence[StopRule],
+    ) -> tuple[Path, Indices] | None:
+        """Choose so many points, the first of which are given, in float32; None for want of digits.
+
+        As in :meth:`_deepen`, the functions are v = R⁻¹k_S of the first points S and what S leaves
+        of all others, k_j - v'V_j. H of these has entries that are smaller by what S explains, and
+        so is their rounding. The choice is a proposal: all rows choose from it in float64.
+        """
+        problem, n, P = self.problem, len(first), len(pool)
+        order = np.concatenate([first, np.setdiff1d(np.arange(P), first)])
+        V, values = V[:, order], K[np.ix_(order, order)]
+
+        def project(panel: slice) -> None:
+            values[panel, panel.start :] -= V[:, panel].T @ V[:, panel.start :]
+
+        def mirror(panel: slice) -> None:
+            values[panel.stop :, panel] = values[panel, panel.stop :].T
+
+        for task in (project, mirror):
+            problem.workers.map(task, Workers.slices(P, limits.PANEL))
+        inner = values.astype(np.float32)
+        inner[:n], inner[:, :n] = 0.0, 0.0
+        inner[np.arange(n), np.arange(n)] = 1.0
+        values[:, :n] = V.T
+        ordered = pool.take(order)
+        seen = problem.sample.take(ordered.index)
+        statistics = matrix_statistics(
+            values, seen.targets, seen.weights, problem.workers, np.float32
+        )
+        ends = [*rules, _out_of_digits]
+        path, chosen = self._pursue(ordered, statistics, inner, n, P, some, ends, None)
+        if len(path) < some and path.stop_reason in _EXHAUSTED:
+            return None
+        return path, order[chosen]
 
     def _is_settled(self, path: Path, capacity: int, n_seen: int) -> bool:
         """Whether the choice ended for want of digits where targets have no say in the rest of it.
@@ -453,6 +553,18 @@ class PooledSearch:
         return sample.take(draw_rows(sample.n_rows, self.sketch_rows, self.problem.rng))
 
 
+def _out_of_digits(pursuit: Pursuit) -> str | None:
+    """The rule that ends a choice where rounding, not the gain, decides which candidates are left.
+
+    The last steps before digits run out would choose from few candidates.
+    """
+    if pursuit.size % _DIGITS_EVERY:
+        return None
+    available = pursuit.objective.available
+    left = len(available) - pursuit.size
+    return "rank" if np.count_nonzero(available) < _WITH_DIGITS * left else None
+
+
 @single_threaded_blas()
 def spanning(K: Floats, kernel: CountingKernel, most: int) -> Indices:
     """Numbers of at most so many candidates that span all, but for 1e-8 of their squared norms.
@@ -466,10 +578,16 @@ def spanning(K: Floats, kernel: CountingKernel, most: int) -> Indices:
     if not kernel.positive_definite:
         return everybody
     least = max(_INDEPENDENT, 1e2 * kernel.rounding)
+    roots = np.sqrt(np.diag(K))
+    roots[roots == 0.0] = np.inf
+    # Most often so many, taken as they come, are independent: a plain factor shows it at once.
+    some = everybody[:: len(K) // (most + 1) or 1][: most + 1]
+    factor, info = dpotrf(K[np.ix_(some, some)] / np.outer(roots[some], roots[some]))
+    if len(some) > most and info == 0 and float(np.diag(factor).min()) ** 2 > least:
+        return everybody
     for some in (everybody[::2], everybody):
-        roots = np.sqrt(np.diag(K)[some])
-        roots[roots == 0.0] = np.inf
-        _, pivots, rank, _ = dpstrf(K[np.ix_(some, some)] / np.outer(roots, roots), tol=least)
+        scale = np.outer(roots[some], roots[some])
+        _, pivots, rank, _ = dpstrf(K[np.ix_(some, some)] / scale, tol=least)
         if rank > most:
             return everybody
     return np.sort(pivots[:rank] - 1)
@@ -506,11 +624,13 @@ def farthest(
 def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
     """K_ZZ for a pool, symmetric to the last bit."""
     P = len_items(items)
-    columns = kernel.columns(items)
     K = np.empty((P, P))
 
     def fill(span: slice) -> None:
-        columns(items[span], out=K[span])
+        columns = kernel.columns(items[span.start :])
+        for rows in Workers.slices(span.stop - span.start, _MATRIX_ROWS):
+            own = slice(span.start + rows.start, span.start + rows.stop)
+            K[own, span.start :] = columns(items[own])
 
     def mirror(span: slice) -> None:
         K[span.stop :, span] = K[span, span.stop :].T
@@ -518,8 +638,8 @@ def kernel_matrix(kernel: Kernel, items: Any, workers: Workers) -> Floats:
         block += block.T.copy()
         block *= 0.5
 
-    workers.map(fill, Workers.slices(P, 128))
-    workers.map(mirror, Workers.slices(P, 512))
+    for task in (fill, mirror):
+        workers.map(task, Workers.slices(P, limits.PANEL))
     return K
 
 

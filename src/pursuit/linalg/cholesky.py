@@ -75,10 +75,11 @@ class PivotedCholesky:
     :meth:`reduce` forms H[:, i] - V'V[:, i] for several likely pivots with one matrix product, so
     that a caller who guesses well replaces memory-bound products with a vector by a few large ones;
     at most ``prepared`` of them are kept. Where H is ``stored``, all of them are prepared by and by
-    (`_SchurComplement`), and it is overwritten. A residual counts as ``trusted`` while it exceeds
-    ``trust`` times its accumulated rounding error, which starts from ``rounding`` times its
-    diagonal entry (one number, or one per entry). With ``lazy``, entries of ``diagonal`` that are
-    NaN are not known yet: their residuals are NaN until :meth:`reveal` sets them.
+    (`_SchurComplement`), and it is overwritten; V has its type, float64 or float32. A residual
+    counts as ``trusted`` while it exceeds ``trust`` times its accumulated rounding error, which
+    starts from ``rounding`` times its diagonal entry (one number, or one per entry). With ``lazy``,
+    entries of ``diagonal`` that are NaN are not known yet: their residuals are NaN until
+    :meth:`reveal` sets them.
 
     ``available`` are the candidates that may still become pivots: not tried before, trusted, and
     with a residual above ``floor``, which is ``tolerance`` of the diagonal entry.
@@ -94,7 +95,7 @@ class PivotedCholesky:
         rounding: float | Floats = EPS,
         tolerance: float = 0.0,
         lazy: bool = False,
-        stored: Floats | None = None,
+        stored: Matrix | None = None,
     ) -> None:
         self.diagonal = np.array(diagonal, dtype=np.float64)
         self.residual = self.diagonal.copy()
@@ -107,7 +108,8 @@ class PivotedCholesky:
         with np.errstate(over="ignore"):  # rows of vanishing weight have no bound on their error
             self._squared_error = (rounding * self.diagonal) ** 2
         self._trust = trust
-        self._store = np.empty((max(1, min(capacity, 64)), len(self.diagonal)))
+        dtype = np.dtype(np.float64) if stored is None else stored.dtype
+        self._store: Matrix = np.empty((max(1, min(capacity, 64)), len(self.diagonal)), dtype)
         self._capacity = capacity
         self._workers = workers
         # An even number of equal chunks, whatever the number of threads.
@@ -278,7 +280,7 @@ class PivotedCholesky:
     def _next_row(self) -> Floats:
         if self.rank == len(self._store):
             size = min(max(2 * self.rank, 1), max(self._capacity, self.rank + 1))
-            grown = np.empty((size, self._store.shape[1]))
+            grown = np.empty((size, self._store.shape[1]), self._store.dtype)
             grown[: self.rank] = self._store
             self._store = grown
         row: Floats = self._store[self.rank]
@@ -293,16 +295,16 @@ class _SchurComplement:
     P²n multiplications, nearly all of them in large products, whichever pivots are taken.
     """
 
-    def __init__(self, matrix: Floats, workers: Workers) -> None:
+    def __init__(self, matrix: Matrix, workers: Workers) -> None:
         self._matrix, self._workers, self._n_subtracted = matrix, workers, 0
 
-    def column(self, index: int, rows: Floats) -> Floats:
+    def column(self, index: int, rows: Matrix) -> Matrix:
         """A column of H - V'V for these rows V, of which the first were passed before."""
         if len(rows) - self._n_subtracted >= _TRAILING_ROWS:
             self._subtract(rows[self._n_subtracted :])
             self._n_subtracted = len(rows)
         start, recent = index - index % _TRAILING_PANEL, rows[self._n_subtracted :]
-        column = np.empty(len(self._matrix))
+        column = np.empty(len(self._matrix), self._matrix.dtype)
         column[:start], column[start:] = self._matrix[:start, index], self._matrix[index, start:]
         if len(recent):
             column -= recent[:, index] @ recent

@@ -19,6 +19,10 @@ from pursuit.rows import RowSource, in_memory
 
 _LOOK_AHEAD = 16, 256
 
+_SINGLE_TRUST = 10.0
+"""The same as `TRUST` for a matrix of float32, whose choice is a proposal: one digit is enough.
+Larger: such a choice ends sooner; at 3 scores begin to be rounding."""
+
 
 class QuadraticPursuit(FactorObjective):
     """min over β supported on the chosen set of -Σ_o b_o'β_o + ½β_o'Hβ_o, H psd (SB01 eq. 12).
@@ -45,6 +49,8 @@ class QuadraticPursuit(FactorObjective):
         Constant added to the value.
     rounding : float
         Relative rounding error of H.
+    trust : float
+        How far a pivot must exceed its accumulated rounding error.
     known_psd : bool
         Whether H is known to be psd. Where it is not, a choice that leaves a negative pivot raises
         `NotPositiveDefiniteError`.
@@ -61,6 +67,7 @@ class QuadraticPursuit(FactorObjective):
         look_ahead: bool = False,
         offset: float = 0.0,
         rounding: float = EPS,
+        trust: float = TRUST,
         known_psd: bool = True,
     ) -> None:
         self._look_ahead, prepared = _LOOK_AHEAD if look_ahead else (1, 1)
@@ -71,10 +78,10 @@ class QuadraticPursuit(FactorObjective):
             capacity,
             workers,
             prepared,
-            TRUST,
+            trust,
             rounding,
             limits.GRAM_PIVOT_TOLERANCE,
-            lazy=True,
+            lazy=callable(diagonal),
             stored=None if callable(columns) else columns,
         )
         self._known_psd = known_psd
@@ -184,8 +191,12 @@ def gram_pursuit(
     workers: Workers,
     rounding: float = EPS,
 ) -> QuadraticPursuit:
-    """SB01's P on the pool: H = G + σ²K_ZZ, b = K_Z'Wy. Overwrites ``kernel_matrix``."""
+    """SB01's P on the pool: H = G + σ²K_ZZ, b = K_Z'Wy. Overwrites ``kernel_matrix``.
+
+    H has the type of ``kernel_matrix``, float64, or float32 for a choice that only proposes.
+    """
     H = kernel_matrix
+    single = H.dtype == np.float32
     H *= noise
     H += statistics.gram
     return QuadraticPursuit(
@@ -195,7 +206,8 @@ def gram_pursuit(
         capacity=capacity,
         workers=workers,
         offset=0.5 * float(statistics.target_norms.sum()),
-        rounding=rounding,
+        rounding=max(rounding, float(np.finfo(H.dtype).eps)),
+        trust=_SINGLE_TRUST if single else TRUST,
     )
 
 
