@@ -131,7 +131,7 @@ def test_calibrated_error_bars_near_and_far_from_the_data(name, missed):
 
 def test_learned_moved_and_calibrated_model():
     X, y, new = table(2300, seed=3)
-    model = SparseGPRegressor(n_basis=40, refine=20, random_state=0).fit(X, y)
+    model = SparseGPRegressor(n_basis=12, refine=20, random_state=0).fit(X, y)
     assert (model.basis_indices_ < 0).all()
     assert model.calibration_ is not None
     check(model, new)

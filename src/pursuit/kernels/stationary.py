@@ -769,31 +769,7 @@ class StationaryColumns(Tiles):
         self._right = wide[:, : self.n_columns]
         self._wide = None if on_line else wide
 
-    def __call__(self, A: Items, out: Tile | None = None) -> Tile:
-        """Return the block k(A, Z)."""
-        return self._write(A, out, None)
-
-    def knows_fall(self, n_outputs: int) -> bool:
-        """Return whether distances are one product, and outputs few enough for `pull`."""
-        return self._wide is not None and n_outputs <= FEW_OUTPUTS
-
-    def with_fall(self, A: Floats, out: Tile) -> Tile:
-        """Write the block k(A, Z); return -2 dk/dr², which is that block for a Gaussian."""
-        if self._profile.is_own_fall:
-            return self._write(A, out, None)
-        fall = np.empty_like(out)
-        self._write(A, out, fall)
-        return fall
-
-    def pull(self, A: Floats, fall: Tile, left: Tile, right: Tile) -> Floats:
-        """Return ∂E/∂Z from ∂E/∂k(A, Z) = left right', as `Stationary.points_of` does."""
-        placed = self._place(A)
-        a = placed if out_of_range(placed, self.dtype).any() else self._cast(placed)
-        gradient = pulled(a, self._cast(self._place(self._Z)), fall, left, right)
-        gradient *= self._scale / abs(self._profile.slope)
-        return gradient
-
-    def _write(self, A: Items, out: Tile | None, fall: Tile | None) -> Tile:
+    def __call__(self, A: Items, out: Tile | None = None, fall: Tile | None = None) -> Tile:
         """Return the block k(A, Z); also write -2 dk/dr², unless `fall` is None."""
         out = self.buffer(n_items(A), out)
         if self._line is not None and not is_sparse(A):
@@ -823,6 +799,26 @@ class StationaryColumns(Tiles):
                 self._restore(u, given[rows], norms[rows])
             self._apply(u, given is None, None if fall is None else fall[rows])
         return out
+
+    def knows_fall(self, n_outputs: int) -> bool:
+        """Return whether distances are one product, and outputs few enough for `pull`."""
+        return self._wide is not None and n_outputs <= FEW_OUTPUTS
+
+    def with_fall(self, A: Floats, out: Tile) -> Tile:
+        """Write the block k(A, Z); return -2 dk/dr², which is that block for a Gaussian."""
+        if self._profile.is_own_fall:
+            return self(A, out)
+        fall = np.empty_like(out)
+        self(A, out, fall)
+        return fall
+
+    def pull(self, A: Floats, fall: Tile, left: Tile, right: Tile) -> Floats:
+        """Return ∂E/∂Z from ∂E/∂k(A, Z) = left right', as `Stationary.points_of` does."""
+        placed = self._place(A)
+        a = placed if out_of_range(placed, self.dtype).any() else self._cast(placed)
+        gradient = pulled(a, self._cast(self._place(self._Z)), fall, left, right)
+        gradient *= self._scale / abs(self._profile.slope)
+        return gradient
 
     def pieces(self, A: Items, height: int) -> Iterator[tuple[slice, Tile]]:
         """Yield rows and k(A[rows], Z); all rows are placed at once, tiles share their memory."""

@@ -162,8 +162,8 @@ def compare_models(
     >>> from pursuit.estimators.table.comparison import compare_models
     >>> X, y = load_iris(return_X_y=True)
     >>> found = compare_models(X, y, task="classification", n_folds=2)
-    >>> len(found.standings)
-    6
+    >>> sorted(one.name for one in found.standings if one.name.startswith("pursuit"))
+    ['pursuit (auto)', 'pursuit: full-scale process', 'pursuit: small process']
     """
     y = np.asarray(y)
     least = int(np.unique(y, return_counts=True)[1].max()) if task == "classification" else len(y)
