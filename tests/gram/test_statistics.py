@@ -232,3 +232,25 @@ def test_values_at_all_rows_give_the_statistics_of_some_functions(dtype, toleran
     want = V.T @ (task.w[:, None] * V)
     np.testing.assert_allclose(found.gram, want, rtol=0, atol=tolerance * np.abs(want).max())
     np.testing.assert_allclose(found.cross, V.T @ (task.w[:, None] * task.Y), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("writeable", [True, False])
+def test_sums_in_the_memory_of_the_second_one_have_the_same_bits(writeable):
+    rng = np.random.default_rng(0)
+
+    def some(P=300):
+        gram = rng.standard_normal((P, P))
+        return GramStatistics(gram, rng.standard_normal((P, 2)), rng.random(2), 1.5, 7.0, 7)
+
+    left, right = some(), some()
+    expected, before = left + right, left.gram.copy()
+    right.gram.flags.writeable = writeable
+    with Workers(2) as workers:
+        found = left.into(right, workers)
+        with pytest.raises(ValueError, match="cannot be added"):
+            left.into(some(299), workers)
+    np.testing.assert_array_equal(found.gram, expected.gram)
+    np.testing.assert_array_equal(found.cross, expected.cross)
+    np.testing.assert_array_equal(left.gram, before)
+    assert np.shares_memory(found.gram, right.gram) == writeable
+    assert (found.trace, found.weight, found.n_rows) == (3.0, 14.0, 14)

@@ -434,16 +434,24 @@ def test_a_diagonal_is_added_and_the_factor_stored(n, order):
     np.testing.assert_allclose(L, np.linalg.cholesky(H + np.diag(diagonal)), atol=1e-13)
     assert not np.triu(L, 1).any()
     np.testing.assert_array_equal(H, given)
+    room[...] = np.nan
+    L = damped_cholesky(H, diagonal=diagonal, out=room, beside_others=True)
+    assert np.shares_memory(L, room)
+    np.testing.assert_allclose(
+        np.tril(L), np.linalg.cholesky(H + np.diag(diagonal)), rtol=1e-11, atol=1e-13
+    )
 
 
-def test_a_singular_matrix_is_damped_as_little_as_possible():
+@pytest.mark.parametrize("beside_others", [False, True])
+def test_a_singular_matrix_is_damped_as_little_as_possible(beside_others):
     H = psd(np.random.default_rng(2), 20, rank=5)
-    L = damped_cholesky(H)
+    L = np.tril(damped_cholesky(H, beside_others=beside_others))
     shift = np.diag(L @ L.T - H)
     assert np.all(np.abs(shift) <= 1e-9 * np.diag(H).max())
 
 
+@pytest.mark.parametrize("beside_others", [False, True])
 @pytest.mark.parametrize("matrix", [-np.eye(3), np.full((3, 3), np.nan)])
-def test_what_damping_cannot_mend_is_refused(matrix):
+def test_what_damping_cannot_mend_is_refused(matrix, beside_others):
     with pytest.raises(ArithmeticError, match="not positive definite, or not finite"):
-        damped_cholesky(matrix)
+        damped_cholesky(matrix, beside_others=beside_others)

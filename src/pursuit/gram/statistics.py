@@ -22,6 +22,9 @@ BUFFER_ROWS = 2048
 """Rows whose kernel values a thread holds; part of the last bits of the sums. Fewer: more sums of
 P x P matrices. More: fewer tasks than threads, of the four that a block now has."""
 
+_ADDED_ENTRIES = 1 << 17
+"""Entries per task where matrices are added: those of the sum stay in the cache meanwhile."""
+
 
 @dataclass(frozen=True)
 class GramStatistics:
@@ -57,8 +60,21 @@ class GramStatistics:
                 f"cannot be added to those of {other.gram.shape[0]} points and "
                 f"{other.cross.shape[1]} outputs: compute both with the same points and targets."
             )
+        return self._with(other, self.gram + other.gram)
+
+    def into(self, other: GramStatistics, workers: Workers) -> GramStatistics:
+        """The sum, in the memory of the other one's G where that may be written to.
+
+        Its bits are those of ``self + other``.
+        """
+        if not other.gram.flags.writeable or other.gram.shape != self.gram.shape:
+            return self + other
+        _add_to(other.gram, [self.gram], workers)
+        return self._with(other, other.gram)
+
+    def _with(self, other: GramStatistics, gram: Floats) -> GramStatistics:
         return GramStatistics(
-            self.gram + other.gram,
+            gram,
             self.cross + other.cross,
             self.target_norms + other.target_norms,
             self.trace + other.trace,
@@ -135,7 +151,10 @@ def gram_statistics(
     done = sum(part.n_rows for part in recorded)
     if recorded and done == sample.n_rows:
         return recorded[0]
-    tree = TreeSum((-(-part.n_rows // BLOCK_ROWS), part) for part in recorded)
+    tree = TreeSum(
+        ((-(-part.n_rows // BLOCK_ROWS), part) for part in recorded),
+        lambda left, right: left.into(right, workers),
+    )
     task = partial(_BlockStatistics, points, np.dtype(dtype), whitener, sample.n_outputs)
     aligned = sample.targets, sample.weights
     for group in block_values(sample.rows, kernel, task, workers, *aligned, start=done):
@@ -189,6 +208,17 @@ def matrix_statistics(
     return GramStatistics(gram, cross, norms, trace, float(weights.sum()), len(matrix))
 
 
+def _add_to(total: Floats, matrices: Sequence[NDArray[Any]], workers: Workers) -> None:
+    """Add matrices of its shape to a matrix, one after the other, some rows at a time."""
+
+    def add(rows: slice) -> None:
+        for matrix in matrices:
+            total[rows] += matrix[rows]
+
+    # One thread would wait for memory, and the others for it.
+    workers.map(add, Workers.slices(len(total), max(1, _ADDED_ENTRIES // max(len(total), 1))))
+
+
 class _BlockStatistics:
     """The statistics of one block of rows after the other, from parts of `BUFFER_ROWS` rows.
 
@@ -220,9 +250,10 @@ class _BlockStatistics:
         gram, cross = map(np.zeros, self._shapes)
         part, spans = partial(self._part, items, y, w), Workers.slices(len(w), BUFFER_ROWS)
         for some in Workers.slices(len(spans), self._at_once):
-            for own_cross, buffers in self._workers.map(part, spans[some]):
+            found = self._workers.map(part, spans[some])
+            _add_to(gram, [buffers[0] for _, buffers in found], self._workers)
+            for own_cross, buffers in found:
                 cross += own_cross
-                gram += buffers[0]
                 self._buffers.append(buffers)
         trace = float(w @ self._kernel.diag(items))
         return GramStatistics(gram, cross, w @ (y * y), trace, float(w.sum()), len(w))

@@ -426,12 +426,15 @@ def damped_cholesky(
     *,
     diagonal: Floats | float = 0.0,
     out: Floats | None = None,
+    beside_others: bool = False,
 ) -> Floats:
     """Lower factor of matrix + diag(diagonal) + s I, for the least s that makes it definite.
 
     s starts at ``damping`` times the largest diagonal entry and is raised a hundredfold at a time,
     up to 1e-3 of that entry: dependent directions need no more. For solvers whose steps may be
     damped, never for a result. The factor is stored in ``out``, of Fortran's order, if it is given.
+    SciPy's wrapper of LAPACK stops all other threads: ``beside_others`` has panels in place of it,
+    a tenth slower, and does not set what is above the diagonal.
 
     Raises
     ------
@@ -446,8 +449,11 @@ def damped_cholesky(
     while damping <= _MOST_DAMPING:
         factor[...] = columns
         factor[np.diag_indices_from(factor)] = entries + damping * scale
-        _, info = dpotrf(factor, lower=1, clean=1, overwrite_a=1)
-        if info == 0 and np.isfinite(factor[-1:, -1:]).all():
+        if beside_others:
+            done = panel_cholesky(factor, Workers(1)) is not None
+        else:
+            done = dpotrf(factor, lower=1, clean=1, overwrite_a=1)[1] == 0
+        if done and np.isfinite(factor[-1:, -1:]).all():
             return factor
         damping = max(100.0 * damping, _LEAST_DAMPING)
     raise ArithmeticError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
@@ -40,10 +40,14 @@ class TreeSum(Generic[T]):
 
     Up to 8 neighbours are added from the first to the last, then up to 8 of these sums, and so on.
     A value of level l stands for a whole subtree of 8^l blocks, wherever that was added up, or for
-    the rest of one at the end. One sum per level is kept in memory.
+    the rest of one at the end. One sum per level is kept in memory. ``plus(left, right)`` adds two
+    of them, and may reuse the memory of ``right``, which nobody else has then.
     """
 
-    def __init__(self, parts: Iterable[tuple[int, T]] = ()) -> None:
+    def __init__(
+        self, parts: Iterable[tuple[int, T]] = (), plus: Callable[[T, T], T] = add
+    ) -> None:
+        self._plus = plus
         self._sums: list[T | None] = []
         self._counts: list[int] = []
         for n_blocks, value in parts:
@@ -56,7 +60,7 @@ class TreeSum(Generic[T]):
         while True:
             self._make_room(level)
             so_far = self._sums[level]
-            value = value if so_far is None else add(so_far, value)
+            value = value if so_far is None else self._plus(so_far, value)
             self._counts[level] += 1
             if self._counts[level] < FAN_IN:
                 self._sums[level] = value

@@ -40,6 +40,7 @@ from pursuit.greedy.loop import Candidates
 from pursuit.linalg import (
     CGSolution,
     SpanSolution,
+    Workers,
     conjugate_gradients,
     damped_cholesky,
     invert_lower,
@@ -62,6 +63,8 @@ _EXACT_STEPS, _EXACT_TOL = 500, 1e-8
 _PIVOT_DOUBTS = 0.25, 1e-5
 """How much of a direction rounding may leave open where two levels take it in: each is tried."""
 _OPTIONS = {"pcg": {"steps"}, "two-level": {"n_second"}, "grouped": {"group_rows"}}
+_ROWS_FOR_THREADS = 512
+"""Groups of fewer rows take turns: threads would wait for one another longer than they compute."""
 _GROUP_ROWS = 256, 512, 768
 """Sizes of groups of rows that are tried. A row costs the square of its group's size: 400 000 rows
 in groups of 768 take a quarter of the time of a fit of 512 functions with its kernel learned."""
@@ -198,7 +201,8 @@ class StarSystem:
     ) -> StarSystem:
         """That of rows of a sample, for another noise; C is stored in ``out``."""
         targets, weights = sample.targets[rows], sample.weights[rows, None]
-        C = damped_cholesky(items.K, diagonal=noise / weights[:, 0], out=out)
+        beside, ridge = len(rows) >= _ROWS_FOR_THREADS, noise / weights[:, 0]
+        C = damped_cholesky(items.K, diagonal=ridge, out=out, beside_others=beside)
         z = solve_triangular(C, targets, lower=True, check_finite=False)
         return cls(rows, items, C, z, targets, weights, noise)
 
@@ -440,7 +444,8 @@ class Certifier:
                 buffers.append(buffer)
                 return found
 
-            parts += self.problem.workers.map(bound, groups)
+            threads = self.problem.workers if size >= _ROWS_FOR_THREADS else Workers(1)
+            parts += threads.map(bound, groups)
         return Rounded(
             np.stack([part.value for part in parts]), np.stack([part.error for part in parts])
         ).sum()
