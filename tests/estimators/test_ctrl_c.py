@@ -28,6 +28,7 @@ SCRIPT = textwrap.dedent(
     print("begun", flush=True)
     try:
         model.fit(X, y)
+        print("done", flush=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
         print(len(model.predict(X[:3])))
@@ -61,9 +62,9 @@ def test_large_fits_answer_at_random_moments():
                 answer = process.stdout.readline()
                 waits[name] = max(waits.get(name, 0.0), time.perf_counter() - began)
                 rest = process.stdout.read()
-            assert process.returncode == 0
-            if answer:  # else it was done before
-                assert (answer, rest) == ("interrupted\n", "3\n")
+            # What comes after the fit, down to the end of the interpreter, is not ours.
+            if answer != "done\n":
+                assert (answer, rest, process.returncode) == ("interrupted\n", "3\n", 0)
     print("longest wait, s:", {name: round(wait, 2) for name, wait in waits.items()})
 
 
