@@ -167,7 +167,7 @@ def test_small_pivots_are_restored(least, monkeypatch):
     assert abs(gap(DOUBLE)) < 1e-9
     restored = gap(DAMPED)
     assert 0.0 <= restored < 1e-6
-    monkeypatch.setattr(refine, "_RESTORING", 0)
+    monkeypatch.setattr(refine, "_RESTORING", (0, len(H) + 1))
     assert gap(DAMPED) > 10.0 * restored
 
 
