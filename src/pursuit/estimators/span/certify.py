@@ -67,7 +67,7 @@ _ROWS_FOR_THREADS = 512
 """Groups of fewer rows take turns: threads would wait for one another longer than they compute."""
 _GROUP_ROWS = 256, 512, 768
 """Sizes of groups of rows that are tried. A row costs the square of its group's size: 400 000 rows
-in groups of 768 take a quarter of the time of a fit of 512 functions with its kernel learned."""
+in groups of 768 take three tenths of the time of a fit of 512 functions, kernel learned."""
 _SHUFFLED_ROWS = 1 << 17
 """Rows that are held, and drawn from, at a time. Fewer: groups of sorted rows are less alike."""
 _TRIED_GROUPS = 2
