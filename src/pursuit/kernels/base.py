@@ -196,10 +196,6 @@ class KernelGradient(Protocol):
         """Return ∂E/∂B, of the shape of B."""
         ...
 
-    def points_of(self, A: Floats, B: Floats, left: Tile, right: Tile) -> Floats:
-        """Return ∂E/∂B for W = left right', of the shape of B."""
-        ...
-
     def diag_points(self, B: Floats, weights: Vector) -> Floats:
         """Return ∂E/∂B from weights = ∂E/∂k(b, b), of the shape of B."""
         ...
@@ -316,10 +312,6 @@ class Kernel(KernelGradient, Protocol):
     def points(self, A: Floats, B: Floats, W: Tile) -> Floats:
         """Return ∂E/∂B from W = ∂E/∂k(A, B)."""
         return refuse(self, "derivatives")
-
-    def points_of(self, A: Floats, B: Floats, left: Tile, right: Tile) -> Floats:
-        """Return ∂E/∂B from ∂E/∂k(A, B) = left right', with one column per output on both sides."""
-        return self.points(A, B, left @ right.T)
 
     def diag_points(self, B: Floats, weights: Vector) -> Floats:
         """Return ∂E/∂B from weights = ∂E/∂k(b, b): zeros, where k(b, b) is the same for all b."""

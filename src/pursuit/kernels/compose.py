@@ -299,11 +299,6 @@ class ScaledKernel(Product):
         constant, kernel, _ = self._split
         return constant.value * kernel.points(A, B, W)
 
-    def points_of(self, A: Floats, B: Floats, left: Tile, right: Tile) -> Floats:
-        """Return those of k, times c."""
-        constant, kernel, _ = self._split
-        return constant.value * kernel.points_of(A, B, left, right)
-
     def diag_points(self, B: Floats, weights: Vector) -> Floats:
         """Return those of k, times c."""
         constant, kernel, _ = self._split

@@ -608,18 +608,6 @@ class Stationary(Kernel):
         gradient: Floats = (M.T @ a - M.sum(axis=0)[:, None] * b) / scale
         return gradient
 
-    def points_of(self, A: Floats, B: Floats, left: Tile, right: Tile) -> Floats:
-        """Return the same for W = left right' from thin products alone, where outputs are few.
-
-        With F = -2 dk/dr² and W = uv', M = W ∘ F has M'[a, 1] = v ∘ F'(u ∘ [a, 1]).
-        """
-        if A.shape[1] == 1 or left.shape[1] > FEW_OUTPUTS:
-            return self.points(A, B, left @ right.T)
-        a, b, D = self._scaled(A, B, left.dtype)
-        gradient = pulled(a, b, self.profile.fall(D), left, right)
-        gradient *= self.variance / np.atleast_1d(self.length_scale)
-        return gradient
-
     def _fall(self, W: Tile, D: Floats) -> Floats:
         M: Floats = W * self.profile.fall(D)
         if self.variance != 1.0:
@@ -647,15 +635,6 @@ class Stationary(Kernel):
             for rows, columns, differences in spoilt_differences(entries_of(spoilt), a, b):
                 D[rows, columns] = squared_norms(differences)
         return a, b, np.maximum(D, 0.0, out=D)
-
-
-def pulled(a: Tile, b: Tile, fall: Tile, left: Tile, right: Tile) -> Floats:
-    """Return M'a - (M'1) b for M = left right' ∘ fall, one output at a time."""
-    gradient = np.zeros(b.shape)
-    for u, v in zip(left.T, right.T, strict=True):
-        sums = np.concatenate([u[:, None] * a, u[:, None]], axis=1).T @ fall
-        gradient += v[:, None] * (sums[:-1].T - sums[-1][:, None] * b)
-    return gradient
 
 
 def cancels(left: Vector, right: Vector, dtype: npt.DTypeLike, steepness: float = 1.0) -> bool:
@@ -813,10 +792,17 @@ class StationaryColumns(Tiles):
         return fall
 
     def pull(self, A: Floats, fall: Tile, left: Tile, right: Tile) -> Floats:
-        """Return ∂E/∂Z from ∂E/∂k(A, Z) = left right', as `Stationary.points_of` does."""
+        """Return ∂E/∂Z from ∂E/∂k(A, Z) = left right', from thin products alone.
+
+        Of each output W = uv': M = W ∘ F of `Stationary.points` has M'[a, 1] = v ∘ F'(u ∘ [a, 1]).
+        """
         placed = self._place(A)
         a = placed if out_of_range(placed, self.dtype).any() else self._cast(placed)
-        gradient = pulled(a, self._cast(self._place(self._Z)), fall, left, right)
+        z = self._cast(self._place(self._Z))
+        gradient = np.zeros(z.shape)
+        for u, v in zip(left.T, right.T, strict=True):
+            sums = np.concatenate([u[:, None] * a, u[:, None]], axis=1).T @ fall
+            gradient += v[:, None] * (sums[:-1].T - sums[-1][:, None] * z)
         gradient *= self._scale / abs(self._profile.slope)
         return gradient
 

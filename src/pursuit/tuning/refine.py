@@ -248,9 +248,8 @@ class Mover:
             """Slopes from W = left β' times a factor, which a tile has already."""
             if fall is not None:
                 return columns.pull(points, fall, left, beta)
-            left = (factor * left).astype(single)
-            slopes = self.gradient.points_of(points, Z, left, beta.astype(single))
-            return np.asarray(slopes, dtype=np.float64)
+            W = (factor * left).astype(single) @ beta.T.astype(single)
+            return np.asarray(self.gradient.points(points, Z, W), dtype=np.float64)
 
         def pull_rows(rows: slice, fall: Tile | None) -> Floats:
             return pull(X[rows], fall, K[rows] @ thin - y[rows], roots[rows])
