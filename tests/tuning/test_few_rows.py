@@ -10,7 +10,7 @@ from pursuit import ExactGPRegressor, SparseGPClassifier, SparseGPRegressor
 from pursuit.linalg import Workers
 from pursuit.tuning import Evidence, NoiseRange, are_few, learn_few
 from pursuit.tuning.few_rows import curvature, left_out
-from pursuit.tuning.learning import Learned
+from pursuit.tuning.optimiser import Learned
 
 
 def evidence(m, d, seed=0, weights=None, outputs=1):

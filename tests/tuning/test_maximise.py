@@ -10,8 +10,19 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from pursuit.linalg import Workers
-from pursuit.tuning import Evidence, NoiseRange, at_bounds, learn_family, learn_given, learning
-from pursuit.tuning.learning import family_kernel, maximise
+from pursuit.tuning import (
+    Evidence,
+    NoiseRange,
+    Stage,
+    at_bounds,
+    learn_family,
+    learn_given,
+    learning,
+    optimiser,
+)
+from pursuit.tuning.learning import family_kernel
+from pursuit.tuning.optimiser import Learned, maximise
+from pursuit.tuning.report import FAMILIES
 
 NOISE = NoiseRange(0.1, 1e-4, 10.0)
 
@@ -60,7 +71,7 @@ def test_rows_drawn_from_more_end_where_evaluations_gain_nothing(workers):
     assert not data.take(slice(50)).drawn
 
 
-@pytest.mark.parametrize("family", learning.FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_scoring_reaches_the_maximum_in_few_evaluations(workers, family):
     data = subset(workers, m=200)
     start = maximise(data.take(slice(60)), family_kernel(family, np.ones(2), 1.0), NOISE, family)
@@ -69,7 +80,7 @@ def test_scoring_reaches_the_maximum_in_few_evaluations(workers, family):
     near = maximise(replace(data, drawn=True), start.kernel, again, family, near=True)
     before = at(data, start.kernel, start.noise)
     assert near.evidence_per_row - before > 0.9 * (whole.evidence_per_row - before)
-    assert near.stages[0].n_evaluations <= learning._SCORING_STEPS
+    assert near.stages[0].n_evaluations <= optimiser._SCORING_STEPS
     assert near.stages[0].n_evaluations < whole.stages[0].n_evaluations
     assert near.evidence_per_row == pytest.approx(at(data, near.kernel, near.noise), rel=1e-10)
 
@@ -102,7 +113,7 @@ def test_scoring_shortens_steps_that_lose():
         return seen[-1], -5.0 * point, np.eye(2)
 
     wide = np.full(2, 9.0)
-    learning._score(evaluate, np.full(2, 0.3), -wide, wide, learning.never)
+    optimiser._score(evaluate, np.full(2, 0.3), -wide, wide, optimiser.never)
     assert seen[1] < seen[0]
     assert max(seen) > -1e-4
 
@@ -118,13 +129,13 @@ def test_restarts_of_rows_drawn_from_more_begin_anew(workers, monkeypatch):
     """Every start is learned from, although the first has found the best."""
     drawn = replace(subset(workers), drawn=True)
     starts = []
-    descend = learning._descend
+    descend = optimiser._descend
 
     def seen(objective, start, *options):
         starts.append(start)
         descend(objective, start, *options)
 
-    monkeypatch.setattr(learning, "_descend", seen)
+    monkeypatch.setattr(optimiser, "_descend", seen)
     kernel = family_kernel("rbf", np.ones(2), 1.0)
     rng = np.random.default_rng(0)
     maximise(drawn, kernel, NOISE, "rbf", restarts=3, rng=rng)
@@ -212,7 +223,7 @@ def test_the_best_point_is_kept_when_the_optimiser_ends_elsewhere(workers, monke
             seen.append((at(data, RBF(np.exp(point[:2])), np.exp(point[2])), point))
         return OptimizeResult(x=start + 9.0, fun=1e10, success=False, message="ABNORMAL")
 
-    monkeypatch.setattr(learning, "minimize", wander)
+    monkeypatch.setattr(optimiser, "minimize", wander)
     found = maximise(data, RBF([1.0, 1.0]), NOISE, "given")
     value, point = max(seen, key=lambda pair: pair[0])
     assert found.evidence_per_row == pytest.approx(value, rel=1e-10)
@@ -227,7 +238,7 @@ def test_the_best_point_is_kept_when_the_optimiser_raises(workers, monkeypatch):
         objective(start + 0.1)
         raise ArithmeticError("line search failed")
 
-    monkeypatch.setattr(learning, "minimize", stumble)
+    monkeypatch.setattr(optimiser, "minimize", stumble)
     with pytest.warns(ConvergenceWarning, match="line search failed"):
         found = maximise(data, RBF([1.0, 1.0]), NOISE, "given")
     assert np.log(found.noise) == pytest.approx(np.log(NOISE.start) - 1.0)
@@ -311,7 +322,7 @@ def test_restarts_stay_within_bounds(workers, monkeypatch):
         assert np.all((start >= bounds.lb) & (start <= bounds.ub))
         return OptimizeResult(x=start, fun=objective(start)[0])
 
-    monkeypatch.setattr(learning, "minimize", remember)
+    monkeypatch.setattr(optimiser, "minimize", remember)
     kernel = ConstantKernel(1.0, (1e-12, np.inf)) * RBF([1.0, 1.0], (0.5, 1.5))
     rng = np.random.default_rng(0)
     maximise(data, kernel, NOISE, "given", restarts=20, rng=rng)
@@ -319,7 +330,7 @@ def test_restarts_stay_within_bounds(workers, monkeypatch):
     assert np.ptp(starts, axis=0).min() > 0.3
 
 
-@pytest.mark.parametrize("family", learning.FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_family_kernels(family):
     scales = np.array([1e-6, 1.0, 1e6])
     kernel = family_kernel(family, scales, 4.0)
@@ -348,7 +359,7 @@ def test_the_family_follows_the_function(workers, function, allowed):
     data = subset(workers, 300, seed=1, function=function)
     found = learn_family(data, np.full(2, np.sqrt(2)), float(np.mean(data.y**2)), NOISE)
     assert found.family in allowed
-    assert [stage.family for stage in found.stages] == list(learning.FAMILIES)
+    assert [stage.family for stage in found.stages] == list(FAMILIES)
     best = max(stage.evidence_per_row for stage in found.stages)
     assert found.evidence_per_row >= best - 1e-3
 
@@ -359,8 +370,8 @@ def candidates(evidences):
 
     def fake(data, kernel, noise, family, **search):
         value = next(values)
-        stage = learning.Stage(family, len(data.X), value, 1, 0.0)
-        return learning.Learned(kernel, noise.start, value, [stage], family)
+        stage = Stage(family, len(data.X), value, 1, 0.0)
+        return Learned(kernel, noise.start, value, [stage], family)
 
     return fake
 
@@ -392,7 +403,7 @@ def test_pure_noise_is_looked_at_twice(workers):
         rng.standard_normal((150, 3)), rng.standard_normal((150, 1)), np.ones(150), workers
     )
     found = learn_family(data, np.full(3, np.sqrt(3)), 1.0, NOISE)
-    assert [stage.family for stage in found.stages] == 2 * list(learning.FAMILIES)
+    assert [stage.family for stage in found.stages] == 2 * list(FAMILIES)
     assert found.noise == pytest.approx(float(np.mean(data.y**2)), rel=0.1)
 
 
@@ -454,7 +465,7 @@ def test_fine_detail_is_not_taken_for_noise(workers):
     found = learn_family(data, scales, 1.0, NOISE)
     assert found.noise < 0.1
     assert np.all(found.kernel.k2.length_scale < 0.06)
-    assert [stage.family for stage in found.stages[-4:]] == list(learning.FAMILIES)
+    assert [stage.family for stage in found.stages[-4:]] == list(FAMILIES)
     again = learn_family(data, scales, 1.0, NOISE)
     np.testing.assert_array_equal(found.kernel.theta, again.kernel.theta)
 
@@ -511,7 +522,7 @@ def test_one_family_is_learned_however_late(workers, monkeypatch):
     monkeypatch.setattr(learning, "FIRST_ROWS", 50)
     data = subset(workers)
     found = learn_family(data, np.ones(2), 1.0, NOISE, late=lambda: True)
-    assert [stage.family for stage in found.stages] == [learning.FAMILIES[0]]
+    assert [stage.family for stage in found.stages] == [FAMILIES[0]]
     assert [stage.n_rows for stage in found.stages] == [50]
     given = learn_given(data, RBF(), NOISE, late=lambda: True)
     assert [stage.n_rows for stage in given.stages] == [50]

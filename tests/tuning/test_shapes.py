@@ -7,8 +7,9 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from pursuit.linalg import Workers
-from pursuit.tuning import Evidence, NoiseRange, learn_shape, learning
-from pursuit.tuning.learning import Learned, class_losses
+from pursuit.tuning import Evidence, NoiseRange, class_shapes, learn_shape, learning
+from pursuit.tuning.class_shapes import class_losses
+from pursuit.tuning.optimiser import Learned
 
 NOISE = NoiseRange(0.1, 0.01, 10.0)
 FIRST = 150
@@ -18,7 +19,7 @@ FIRST = 150
 def small(monkeypatch):
     """Families are compared on fewer rows than in earnest, and judged by fewer."""
     monkeypatch.setattr(learning, "FIRST_ROWS", FIRST)
-    monkeypatch.setattr(learning, "_JUDGING_ROWS", FIRST)
+    monkeypatch.setattr(class_shapes, "_JUDGING_ROWS", FIRST)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_rows_left_out_overrule_the_evidence(workers, monkeypatch, better):
         common, varied = shape.units[0] != 1.0, 0.5 * (np.arange(len(folds)) % 2)
         return (0.9 if better else 1.1) + varied if common else np.ones(len(folds)) + varied[::-1]
 
-    monkeypatch.setattr(learning, "_folded_losses", losses)
+    monkeypatch.setattr(class_shapes, "_folded_losses", losses)
     found = learn_shape(evidence(X, labels, workers), deviations, 1.0, NOISE)
     ratios = found.kernel.k2.length_scale / deviations
     assert (np.ptp(ratios) < 1e-6 * ratios[0]) == better
@@ -101,7 +102,7 @@ def test_losses_of_rows_left_out_are_those_of_other_fits(workers):
     X, labels = all_matter(60)
     X[1], labels[1] = X[0], labels[0]
     data = evidence(X, labels, workers)
-    folds = learning._folds(data)
+    folds = class_shapes._folds(data)
     assert folds[0] == folds[1]
     assert np.bincount(folds).min() >= 18
     learned_from = []
@@ -111,8 +112,8 @@ def test_losses_of_rows_left_out_are_those_of_other_fits(workers):
         return Learned(ConstantKernel(1.0) * RBF(3.0 + len(learned_from)), 0.1, 0.0)
 
     units = X.std(axis=0)
-    shape = learning.Shape(units, learn(data), learn)
-    losses = learning._folded_losses(shape, data, folds)
+    shape = class_shapes.Shape(units, learn(data), learn)
+    losses = class_shapes._folded_losses(shape, data, folds)
     assert learned_from[1:] == [60 - n for n in np.bincount(folds)]
     for part in range(3):
         others, own = folds != part, folds == part

@@ -88,7 +88,7 @@ def records() -> dict[str, type]:
     from pursuit.estimators.table.formats import TextFormat
     from pursuit.objectives import SigmoidAtoms
     from pursuit.solvers.em import Mixture
-    from pursuit.tuning.learning import Stage
+    from pursuit.tuning.report import Stage
 
     classes = [
         MatchingModels,

@@ -31,22 +31,11 @@ from pursuit.tuning.categories import (
     learn_pairs,
     mixed_kernel,
 )
+from pursuit.tuning.class_shapes import learn_shape
 from pursuit.tuning.evidence import NOISE_FLOOR, Evidence, learn_noise
 from pursuit.tuning.few_rows import are_few, learn_few
 from pursuit.tuning.growth import grow_additive
-from pursuit.tuning.learning import (
-    AtBound,
-    Learned,
-    LearningReport,
-    NoiseRange,
-    SearchStep,
-    Stage,
-    at_bounds,
-    learn_family,
-    learn_given,
-    learn_shape,
-    never,
-)
+from pursuit.tuning.learning import learn_family, learn_given
 from pursuit.tuning.near_rows import (
     LeftOutGroups,
     NearChoice,
@@ -56,7 +45,9 @@ from pursuit.tuning.near_rows import (
     raise_ridge,
     tune_near_rows,
 )
+from pursuit.tuning.optimiser import Learned, NoiseRange, never
 from pursuit.tuning.refine import BATCH_ROWS, Mover
+from pursuit.tuning.report import AtBound, LearningReport, SearchStep, Stage, at_bounds
 from pursuit.tuning.search import search_kernel
 from pursuit.tuning.shrinkage import Shrinkage, fit_shrinkage, values_left_out
 

@@ -21,18 +21,9 @@ from pursuit.kernels import (
     resolve_columns,
 )
 from pursuit.tuning.evidence import Evidence
-from pursuit.tuning.learning import (
-    FAMILIES,
-    Learned,
-    NoiseRange,
-    family_kernel,
-    first_rows,
-    learn_family,
-    maximise,
-    never,
-    roughest,
-    second_stage,
-)
+from pursuit.tuning.learning import family_kernel, first_rows, learn_family, roughest, second_stage
+from pursuit.tuning.optimiser import Learned, NoiseRange, maximise, never
+from pursuit.tuning.report import FAMILIES
 
 _PROBES = 50
 """Rows at which levels are compared, where factors start. More: slower, hardly better."""

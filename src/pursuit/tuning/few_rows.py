@@ -29,19 +29,14 @@ from pursuit.kernels import compile_kernel
 from pursuit.linalg import invert_spd
 from pursuit.tuning.evidence import Evidence
 from pursuit.tuning.learning import (
-    FAMILIES,
-    Learned,
-    LogPrior,
-    NoiseRange,
-    Stage,
     common_kernel,
     family_kernel,
     first_rows,
-    maximise,
-    never,
     probe_features,
     second_stage,
 )
+from pursuit.tuning.optimiser import Learned, LogPrior, NoiseRange, maximise, never
+from pursuit.tuning.report import FAMILIES, Stage
 
 _ROWS_PER_FEATURE, _ENOUGH_ROWS = 10, 200
 """Fewer rows for each feature, or fewer in all, are few. More: regularised more often."""

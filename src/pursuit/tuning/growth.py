@@ -23,17 +23,10 @@ from pursuit.kernels import (
     terms_of,
 )
 from pursuit.tuning.evidence import Evidence
-from pursuit.tuning.learning import (
-    Learned,
-    NoiseRange,
-    SearchStep,
-    first_rows,
-    maximise,
-    never,
-    noise_evidence,
-    second_stage,
-)
+from pursuit.tuning.learning import first_rows, second_stage
+from pursuit.tuning.optimiser import Learned, NoiseRange, maximise, never, noise_evidence
 from pursuit.tuning.periods import at_period, candidate_periods, periodic_parts
+from pursuit.tuning.report import SearchStep
 
 WIDTHS = 0.3, 1.0, 3.0
 """Length scales that a new term is tried with, in deviations of its features."""

@@ -23,15 +23,10 @@ from pursuit.kernels import (
 from pursuit.tuning.categories import learn_fixed
 from pursuit.tuning.evidence import Evidence
 from pursuit.tuning.growth import PERIODS, WIDTHS, Candidate, Choice, Growth
-from pursuit.tuning.learning import (
-    Learned,
-    NoiseRange,
-    SearchStep,
-    family_kernel,
-    maximise,
-    never,
-)
+from pursuit.tuning.learning import family_kernel
+from pursuit.tuning.optimiser import Learned, NoiseRange, maximise, never
 from pursuit.tuning.periods import at_period, candidate_periods, periodic_parts
+from pursuit.tuning.report import SearchStep
 
 SEARCH_ROWS = 1000
 """Rows on which a search compares kernels. More: structure that is harder to see, slower."""
