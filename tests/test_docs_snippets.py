@@ -96,9 +96,10 @@ def test_the_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch
         place = f"{page}, line {line}"
         said, printed = (EXHAUSTED.sub("rank", SECONDS.sub("", text)) for text in (said, printed))
         assert NUMBER.sub("#", printed) == NUMBER.sub("#", said), place
-        # Rounding differs between machines, and may lead to another choice of basis.
+        # Rounding differs between machines, and may lead to another choice of basis: with NumPy 2.5
+        # a density of docs/full_scale.rst is 9 % less than with 2.4.
         numbers = [[float(number) for number in NUMBER.findall(text)] for text in (printed, said)]
-        assert numbers[0] == pytest.approx(numbers[1], rel=0.05), place
+        assert numbers[0] == pytest.approx(numbers[1], rel=0.1), place
 
 
 def test_what_is_quoted_from_the_source_is_in_the_source():

@@ -1,7 +1,7 @@
 """Certificates of convex problems where rounding decides: true with the allowance, false without.
 
-Each seed is a problem in which values as computed are on the wrong side of those in 50 digits. And
-what costs nothing: targets far from zero.
+Each seed is a problem in which values as computed are on the wrong side of those in 50 digits, with
+one version of NumPy and one processor at least. And what costs nothing: targets far from zero.
 """
 
 import warnings
@@ -17,13 +17,13 @@ from torture.certified_losses import check_classifier, check_glm, check_lp, chec
 from torture.certified_others import check_lasso
 
 CASES = [
-    (check_svc, 0),
-    (check_svr, 7),
-    (check_lp, 7),
-    (check_classifier, 2),
-    (check_glm, 4),
-    (check_lasso, 11),
-    (check_hull, 23),
+    (check_svc, (0, 8, 10)),
+    (check_svr, (7, 14, 52)),
+    (check_lp, (7, 10, 21)),
+    (check_classifier, (2, 4, 7)),
+    (check_glm, (4, 7, 19)),
+    (check_lasso, (11, 35, 41)),
+    (check_hull, (23, 26, 77)),
 ]
 
 
@@ -39,9 +39,9 @@ def bare(number):
     return None if number is None else Rounded(number.value, np.zeros_like(number.value))
 
 
-@pytest.mark.parametrize(("check", "seed"), CASES)
-def test_the_allowance_is_needed_and_enough(check, seed, monkeypatch):
-    assert violations(check, seed) == []
+@pytest.mark.parametrize(("check", "seeds"), CASES)
+def test_the_allowance_is_needed_and_enough(check, seeds, monkeypatch):
+    assert [violations(check, seed) for seed in seeds] == [[]] * len(seeds)
     proved = Certificate.proved.__func__
 
     def as_computed(cls, upper, lower, *args, minimum_upper=None, **words):
@@ -49,7 +49,7 @@ def test_the_allowance_is_needed_and_enough(check, seed, monkeypatch):
         return proved(cls, *ends, *args, minimum_upper=bare(minimum_upper), **words)
 
     monkeypatch.setattr(Certificate, "proved", classmethod(as_computed))
-    assert violations(check, seed)
+    assert any(violations(check, seed) for seed in seeds)
 
 
 @pytest.mark.parametrize(

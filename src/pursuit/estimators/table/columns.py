@@ -263,7 +263,7 @@ def place(values: Floats, part: str) -> Floats:
         return np.mod(values + 3.0, 7.0) / 7.0
     years = np.floor(values).astype(np.int64).astype("datetime64[D]").astype("datetime64[Y]")
     start = years.astype("datetime64[D]").astype(np.int64)
-    stop = (years + 1).astype("datetime64[D]").astype(np.int64)
+    stop = (years + np.timedelta64(1, "Y")).astype("datetime64[D]").astype(np.int64)
     return (values - start) / (stop - start)
 
 

@@ -216,7 +216,7 @@ def _of_objects(values: NDArray[Any]) -> RawColumn:
         floats = [np.nan if item is None else _float(item) for item in items]
         return RawColumn("number", np.array(floats, dtype=np.float64))
     if all(issubclass(kind, datetime.date | np.datetime64) for kind in types):
-        times = [np.datetime64("NaT") if item is None else _time(item) for item in items]
+        times = [np.datetime64("NaT", "ms") if item is None else _time(item) for item in items]
         return RawColumn("time", np.array(times, dtype="datetime64[ms]"))
     if all(issubclass(kind, datetime.time) for kind in types):
         hours = [np.nan if item is None else _hours(item) for item in items]
