@@ -20,6 +20,7 @@ from pursuit.greedy import (
     catch_interrupt,
     kernel_matrix,
     refit,
+    span_fit,
 )
 from pursuit.greedy import pool as pool_module
 from pursuit.greedy.pool import farthest, spanning
@@ -399,7 +400,7 @@ def test_a_choice_by_all_rows_is_fitted_as_it_is(workers, monkeypatch):
     statistics = gram_statistics(task.sample, task.kernel, choice.pool.items, workers=workers)
     np.testing.assert_allclose(choice.statistics.gram, statistics.gram, rtol=1e-12)
     again = refit(replace(choice, ordered=False), task.problem(workers))
-    monkeypatch.setattr(pool_module, "gram_pursuit", None)
+    monkeypatch.setattr(span_fit, "gram_pursuit", None)
     fitted = refit(choice, task.problem(workers))
     assert fitted.pool.index.tolist() == again.pool.index.tolist()
     np.testing.assert_array_equal(fitted.path.value, again.path.value)

@@ -21,8 +21,8 @@ from pursuit.greedy import (
     Problem,
     refit,
     solve_in_span,
+    span_fit,
 )
-from pursuit.greedy import pool as pool_module
 from pursuit.kernels import CountingKernel, PrecomputedKernel, compile_kernel
 from pursuit.linalg import NotPositiveDefiniteError, PredictiveVariance, SpanSolution, Workers
 from pursuit.rows import BLOCK_ROWS, IndexRows, Sample, as_rows
@@ -212,7 +212,7 @@ def test_ill_conditioned_fits_keep_their_digits(workers, n_features, length_scal
 )
 def test_a_second_pass_may_read_what_the_first_did(workers, monkeypatch, patient, first, second):
     """``enough`` is asked after three blocks, before the second pass, and after its blocks."""
-    monkeypatch.setattr(pool_module, "_MARGIN", 0.0)  # as if sums over rows were expected to be 0
+    monkeypatch.setattr(span_fit, "_MARGIN", 0.0)  # as if sums over rows were expected to be 0
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (2 * BLOCK_ROWS + 100, 1))
     y, w = np.sin(X) + 0.1 * rng.normal(size=X.shape), rng.uniform(0.5, 2.0, len(X))

@@ -4,7 +4,8 @@ Everything here is a sum of squares and products. Rows, targets and weights whos
 does not hold are refused when they are checked (`check_scale`). What overflows later, since several
 arguments of great size meet, is caught where it happens (`in_range`): NumPy tells of the first
 overflow, and the error names the arguments that are far from 1. Data of ordinary size keep every
-bit, and what NumPy warns of there stays a warning.
+bit, and what NumPy warns of there stays a warning. A certificate that cannot be true is not kept
+(`kept`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pursuit.bounds import Certificate
+from pursuit.estimators.warning import warn
 from pursuit.rows import RowSource
 
 LARGEST = 1e140
@@ -257,3 +260,19 @@ def _size_range(value: Any) -> tuple[float, float] | None:
         return None
     size = np.abs(data[np.isfinite(data) & (data != 0)])
     return (float(size.min()), float(size.max())) if size.size else None
+
+
+def kept(found: Certificate) -> Certificate | None:
+    """The certificate, or None with a warning where its numbers cannot be true."""
+    if found.contradictory:
+        warn(
+            f"the certificate contradicts itself: the minimum would be at least {found.lower:.6g} "
+            f"and at most {found.upper:.6g}, rounding of {found.rounding:.3g} included. The model "
+            "is kept without a certificate. See whether the kernel is positive semi-definite if it "
+            "is a matrix or a function of your own; else please report this with the data."
+        )
+        return None
+    if not np.isfinite([found.upper, found.lower]).all():
+        warn("values overflow, and nothing is certified: scale the targets or the weights down.")
+        return None
+    return found

@@ -15,16 +15,8 @@ from pursuit.greedy.loop import (
     subset_size,
 )
 from pursuit.greedy.pivots import Pivots, block_pivots, given_pivots, rearranged
-from pursuit.greedy.pool import (
-    Choice,
-    Pool,
-    PooledSearch,
-    Problem,
-    SpanFit,
-    kernel_matrix,
-    refit,
-    solve_in_span,
-)
+from pursuit.greedy.pool import Choice, Pool, PooledSearch, Problem, kernel_matrix
+from pursuit.greedy.span_fit import SpanFit, refit, solve_in_span
 from pursuit.greedy.stopping import (
     PATIENCE,
     BoundBelow,

@@ -51,7 +51,7 @@ from pursuit.estimators.inputs import (
 from pursuit.estimators.intervals import IntervalModel
 from pursuit.estimators.kernel_model import BasisModel, Expansion, ScoredRows, in_precision_of_rows
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
+from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range, kept
 from pursuit.estimators.span.features import Span, SpanFeatures, StoredFunction
 from pursuit.estimators.span.model import NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.search import (
@@ -60,7 +60,7 @@ from pursuit.estimators.span.search import (
     estimator_search,
     with_checked_points,
 )
-from pursuit.estimators.warning import kept, warn
+from pursuit.estimators.warning import warn
 from pursuit.greedy import CostMeter, Path, Pool, Problem
 from pursuit.linalg import Workers
 from pursuit.objectives import RowLoss

@@ -46,6 +46,7 @@ from pursuit.estimators.gp.stages import (
 )
 from pursuit.estimators.inputs import as_passed, named_columns, positive, reads_matrix
 from pursuit.estimators.intervals import set_aside
+from pursuit.estimators.scales import kept
 from pursuit.estimators.span.model import AUTO_BASIS, NO_TIME_TO_CERTIFY, time_to_certify
 from pursuit.estimators.span.search import (
     GAUSSIAN_SEARCH,
@@ -56,7 +57,7 @@ from pursuit.estimators.span.search import (
     timed,
     with_checked_points,
 )
-from pursuit.estimators.warning import kept, warn
+from pursuit.estimators.warning import warn
 from pursuit.greedy import Problem, SpanFit
 from pursuit.tuning import LearningReport
 

@@ -73,9 +73,9 @@ from pursuit.estimators.intervals import ProcessIntervals, set_aside
 from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, in_precision_of_rows
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.scales import in_range
+from pursuit.estimators.scales import in_range, kept
 from pursuit.estimators.span.gaps import GroupedOutputs, joined_certificate, joined_outputs
-from pursuit.estimators.warning import kept, warn
+from pursuit.estimators.warning import warn
 from pursuit.gram import RowArithmetic
 from pursuit.greedy import CostMeter, Path, Problem
 from pursuit.kernels import CountingKernel, Extent

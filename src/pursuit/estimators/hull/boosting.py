@@ -45,7 +45,7 @@ from pursuit.estimators.kernel_model import (
     lazily,
 )
 from pursuit.estimators.saving import SavedModel
-from pursuit.estimators.warning import kept
+from pursuit.estimators.scales import kept
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.objectives import (
     ExponentialLoss,

@@ -33,8 +33,8 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import in_precision_of_rows, lazily
 from pursuit.estimators.saving import SavedModel
-from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range
-from pursuit.estimators.warning import kept, warn
+from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, in_range, kept
+from pursuit.estimators.warning import warn
 from pursuit.greedy import CostMeter, Path, Pursuit
 from pursuit.linalg import Workers
 from pursuit.rounding import Rounded, dots, gamma, joined

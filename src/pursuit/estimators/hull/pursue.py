@@ -13,8 +13,7 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Bound, Certificate, hull_rate_bound
 from pursuit.estimators.fit_run import FitRun
 from pursuit.estimators.hull.balls import Ball, SmoothBall
-from pursuit.estimators.scales import check_scale, in_range
-from pursuit.estimators.warning import kept
+from pursuit.estimators.scales import check_scale, in_range, kept
 from pursuit.greedy import CostMeter, Path, Pursuit, StopRule
 from pursuit.linalg import Workers
 from pursuit.objectives import Atoms, HullLoss, HullObjective, MatrixAtoms, OracleAtoms

@@ -44,9 +44,8 @@ from pursuit.estimators.kernel_model import (
     in_precision_of_rows,
 )
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale
+from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, kept
 from pursuit.estimators.span.search import cluster_centres, estimator_search, with_checked_points
-from pursuit.estimators.warning import kept
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path
 from pursuit.kernels import CountingKernel

@@ -46,7 +46,8 @@ from pursuit.estimators.kernel_model import BasisModel, ScoredRows, in_precision
 from pursuit.estimators.lp.certify import StoredMachine, machine_certificate
 from pursuit.estimators.lp.growth import POOL, Growth
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.warning import kept, warn
+from pursuit.estimators.scales import kept
+from pursuit.estimators.warning import warn
 from pursuit.greedy import Path
 from pursuit.kernels import CountingKernel
 from pursuit.rows import RowSource, Sample, SelectedRows, draw_rows, source_numbers

@@ -29,8 +29,7 @@ from pursuit.estimators.quadratic.columns import (
     is_psd,
     unbounded,
 )
-from pursuit.estimators.scales import in_range
-from pursuit.estimators.warning import kept
+from pursuit.estimators.scales import in_range, kept
 from pursuit.greedy import AllCandidates, CostMeter, FreshSubset, GapBelow, MaxSize, Path, Pursuit
 from pursuit.greedy.loop import Candidates
 from pursuit.linalg import NotPositiveDefiniteError, Workers

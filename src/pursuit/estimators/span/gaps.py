@@ -16,9 +16,9 @@ from pursuit._types import Floats, Indices
 from pursuit.bounds import Certificate
 from pursuit.estimators.inputs import TargetScale
 from pursuit.estimators.saving import made_of, saved_parts
+from pursuit.estimators.scales import kept
 from pursuit.estimators.span.certify import Certifier
 from pursuit.estimators.span.search import span_model
-from pursuit.estimators.warning import kept
 from pursuit.gram import GramStatistics, kernel_share, kernel_times
 from pursuit.greedy import Path, Problem, SpanFit, solve_in_span
 from pursuit.linalg import SpanSolution, invert_lower

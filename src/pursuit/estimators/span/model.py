@@ -45,7 +45,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.scales import ScaleError, in_range
+from pursuit.estimators.scales import ScaleError, in_range, kept
 from pursuit.estimators.span.certify import Certifier, check_kind
 from pursuit.estimators.span.gaps import (
     GroupedOutputs,
@@ -61,7 +61,7 @@ from pursuit.estimators.span.search import (
     with_checked_points,
 )
 from pursuit.estimators.span.steps import StepFit
-from pursuit.estimators.warning import kept, warn
+from pursuit.estimators.warning import warn
 from pursuit.gram import GramStatistics, kernel_share
 from pursuit.greedy import (
     Clock,

@@ -40,6 +40,7 @@ from pursuit.estimators.inputs import (
 )
 from pursuit.estimators.kernel_model import BasisModel
 from pursuit.estimators.reporting import ReportedModel
+from pursuit.estimators.scales import kept
 from pursuit.estimators.span.features import (
     DualPass,
     Span,
@@ -62,7 +63,7 @@ from pursuit.estimators.svm.growth import FIRST_SIZE, GrowingBasis, Step, spent
 from pursuit.estimators.svm.moving import Moving, move
 from pursuit.estimators.svm.problem import MachineProblem
 from pursuit.estimators.svm.spanned import SpannedRows, objective
-from pursuit.estimators.warning import kept, warn
+from pursuit.estimators.warning import warn
 from pursuit.gram import kernel_transpose_times
 from pursuit.greedy import CostMeter, MaxSize, Path, Pool, Problem, Pursuit, kernel_matrix
 from pursuit.kernels import kernel_gradient, without_white
