@@ -59,7 +59,6 @@ def test_private_names_are_imported_in_one_module_alone():
 def without_private_names(monkeypatch):
     """A copy of the module as it is loaded beside a scikit-learn without its private names."""
     monkeypatch.delattr(sklearn.base, "_fit_context")
-    monkeypatch.delattr(sklearn.utils, "_safe_indexing")
     monkeypatch.delattr(validation, "_num_samples")
     monkeypatch.delattr(validation, "_check_sample_weight")
     for module in ("_param_validation", "_set_output"):
@@ -75,7 +74,6 @@ def without_private_names(monkeypatch):
 def test_names_that_are_gone_are_replaced(without_private_names):
     found = without_private_names
     assert found.num_samples is found.own_num_samples
-    assert found.safe_indexing is found.own_safe_indexing
     assert found.check_sample_weight is found.own_check_sample_weight
     assert found.get_output_config is found.own_get_output_config
     assert found.fit_context is found.own_fit_context
@@ -106,7 +104,7 @@ def containers():
 @pytest.mark.parametrize("index", [[4, 0, 0, 5], [], range(2, 4)])
 def test_rows_are_taken_as_scikit_learn_takes_them(rows, index):
     index = np.array(index, dtype=np.intp)
-    taken, expected = _sklearn.own_safe_indexing(rows, index), _sklearn.safe_indexing(rows, index)
+    taken, expected = _sklearn.safe_indexing(rows, index), sklearn.utils._safe_indexing(rows, index)
     assert type(taken) is type(expected)
     if scipy.sparse.issparse(taken):
         taken, expected = taken.toarray(), expected.toarray()
@@ -116,8 +114,8 @@ def test_rows_are_taken_as_scikit_learn_takes_them(rows, index):
 def test_rows_of_arrow_are_taken():
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"a": [1, 2, 3]})
-    assert _sklearn.own_safe_indexing(table, np.array([2, 0])).to_pydict() == {"a": [3, 1]}
-    assert _sklearn.own_safe_indexing(table["a"], np.array([2, 0])).to_pylist() == [3, 1]
+    assert _sklearn.safe_indexing(table, np.array([2, 0])).to_pydict() == {"a": [3, 1]}
+    assert _sklearn.safe_indexing(table["a"], np.array([2, 0])).to_pylist() == [3, 1]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import base, config_context, get_config, utils
+from sklearn import base, config_context, get_config
 from sklearn.utils import check_array, validation
 from sklearn.utils.validation import check_non_negative
 
@@ -56,8 +56,11 @@ def own_num_samples(rows: Any) -> int:
     return len(rows)
 
 
-def own_safe_indexing(rows: Any, index: Any) -> Any:
-    """Rows at these numbers, in the container they came in."""
+def safe_indexing(rows: Any, index: Any) -> Any:
+    """Rows at these numbers, in the container they came in.
+
+    That of scikit-learn does not know tables of pyarrow before 1.7.
+    """
     index = np.asarray(index)
     if hasattr(rows, "iloc"):
         return rows.iloc[index]
@@ -233,7 +236,6 @@ def own_fit_context(*, prefer_skip_nested_validation: bool) -> Callable[..., Any
 # together: all of them are scikit-learn's, or none.
 
 num_samples: Any = getattr(validation, "_num_samples", own_num_samples)
-safe_indexing: Any = getattr(utils, "_safe_indexing", own_safe_indexing)
 check_sample_weight: Any = getattr(validation, "_check_sample_weight", own_check_sample_weight)
 get_output_config: Any = getattr(output, "_get_output_config", own_get_output_config)
 

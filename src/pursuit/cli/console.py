@@ -113,6 +113,8 @@ def ending(debug: bool) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
+            # Nobody who types a command can follow the advice in these.
+            warnings.simplefilter("ignore", DeprecationWarning)
             warnings.showwarning = _show_warning
             yield
     except KeyboardInterrupt as error:
