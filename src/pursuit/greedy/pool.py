@@ -32,7 +32,6 @@ from pursuit.linalg import (
 from pursuit.objectives import GramEvidence, SpanObjective, gram_pursuit
 from pursuit.rows import OutputGroup, Sample, concat, draw_rows, len_items, row_groups, take_items
 
-_DOUBLE = np.dtype(np.float64)
 _DEEPENINGS = 4  # Most changes of coordinates in one choice. More: larger rank.
 _INDEPENDENT = 1e-8  # A residual below this part of its diagonal entry is dependent.
 _EXHAUSTED = ("rank", "no gain")

@@ -19,7 +19,7 @@ from pursuit.tuning.evidence import Evidence
 from pursuit.tuning.periods import theta_units
 from pursuit.tuning.report import FAMILIES, LEARNED, SearchStep, Stage
 
-MOST_STEPS = 25  # Most steps of L-BFGS. More: slower, hardly better.
+_MOST_STEPS = 25  # Most steps of L-BFGS. More: slower, hardly better.
 ENOUGH = 1e-5  # Relative decrease, and largest slope, at which L-BFGS stops.
 _LINE_SEARCH = 8  # Most evaluations along a line. More: wasted where rounding hides the decrease.
 SINGLE_FROM, _SINGLE_ENOUGH = 500, 1e-5
@@ -103,7 +103,7 @@ def maximise(
     noise: NoiseRange,
     family: str,
     *,
-    steps: int = MOST_STEPS,
+    steps: int = _MOST_STEPS,
     enough: float = ENOUGH,
     restarts: int = 0,
     rng: np.random.Generator | None = None,
