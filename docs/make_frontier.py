@@ -1,4 +1,4 @@
-"""Draw errors against seconds from stored results: a figure and tables.
+"""Draw errors against seconds from stored results: three figures and tables.
 
 Run from the root of the repository; ``python -m benchmarks frontier`` does it at its end:
 
@@ -23,7 +23,7 @@ DOCS = Path(__file__).parent
 RESULTS = DOCS / "benchmarks" / "frontier.csv"
 ABOUT = RESULTS.with_suffix(".json")
 TABLES = RESULTS.with_suffix(".inc")
-FIGURE = DOCS / "images" / "frontier.svg"
+IMAGES = DOCS / "images"
 
 # Colour and shape of each model: ours are blues, other Gaussian processes warm, trees green.
 STYLES = {
@@ -40,12 +40,54 @@ STYLES = {
 }
 OURS = ("SparseGPRegressor", "FullScaleGPRegressor", "ExactGPRegressor")
 OTHER = ("#8c929c", "circle")
-# The mean of the training targets has an error of about 1: what is worse stands at the top edge.
-WORST = 1.2
 WIDTH, COLUMNS = 980, 3
 PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP = 318, 250, 46, 28
 PLOT_WIDTH, PLOT_HEIGHT = 258, 170
 LEGEND_LINE = 22
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of the results that has a figure; what is beyond its limits stands at the edge."""
+
+    column: str
+    label: str
+    file: str
+    words: str
+    least: float = -math.inf
+    most: float = math.inf
+    logarithmic: bool = False
+    wanted: float | None = None
+
+    def limits(self, values):
+        """Least and largest value of a panel, with some room."""
+        shown = [*values, *([] if self.wanted is None else [self.wanted])]
+        if not shown:
+            return (0.1, 1.0) if self.logarithmic else (0.0, 1.0)
+        low, high = max(min(shown), self.least), min(max(shown), self.most)
+        low, high = min(low, max(shown)), max(high, min(shown))
+        if self.logarithmic:
+            return low / 1.06, high * 1.06
+        room = 0.06 * (high - low) or 0.01
+        return low - room, high + room
+
+
+# The mean of the training targets has an error of about 1 and a density of 1.42.
+MEASURES = (
+    Measure(
+        "rmse", "test RMSE", "frontier.svg", "Test error against seconds of the fit",
+        most=1.2, logarithmic=True,
+    ),
+    Measure(
+        "nlpd", "test NLPD", "frontier-density.svg",
+        "Negative log density of the test rows against seconds of the fit", most=1.6,
+    ),
+    Measure(
+        "coverage95", "within 95 % intervals", "frontier-coverage.svg",
+        "Share of test rows within 95 % intervals against seconds of the fit",
+        least=0.85, wanted=0.95,
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,9 +117,9 @@ class Entry:
 
     @property
     def state(self):
-        """How it ended, where no seed has an error: the state that says most."""
+        """How it ended, where no seed has a figure: the state that says most."""
         states = {line["status"] for line in self.lines}
-        return next(s for s in ("capped", "failed", "skipped", "not run") if s in states)
+        return next(s for s in ("capped", "failed", "skipped", "not run", "ok") if s in states)
 
 
 def entries(path):
@@ -191,15 +233,15 @@ def tables(results=RESULTS, facts=ABOUT):
     return "\n".join([".. Written by make_frontier.py.\n", *parts, described(facts)])
 
 
-def panels(results=RESULTS, facts=ABOUT):
+def panels(measure, results=RESULTS, facts=ABOUT):
     """What the figure shows: for each data set points of every model, and what has no point."""
     cap = about(facts)["cap_seconds"]
     drawn = []
     for name, found in by_dataset(entries(results)).items():
         series, absent = {}, {}
         for entry in found:
-            error = entry.mean("rmse")
-            if error is None:
+            value = entry.mean(measure.column)
+            if value is None:
                 absent[entry.state] = absent.get(entry.state, 0) + 1
                 continue
             time = cap if entry.capped else entry.mean("fit_seconds")
@@ -207,7 +249,7 @@ def panels(results=RESULTS, facts=ABOUT):
                 {
                     "setting": entry.setting,
                     "seconds": time,
-                    "rmse": error,
+                    "value": value,
                     "capped": entry.capped,
                 }
             )
@@ -215,21 +257,21 @@ def panels(results=RESULTS, facts=ABOUT):
     return drawn
 
 
-def figure(results=RESULTS, facts=ABOUT):
+def figure(measure, results=RESULTS, facts=ABOUT):
     """The picture as SVG, in colours for light and dark pages."""
-    cap, drawn = about(facts)["cap_seconds"], panels(results, facts)
+    cap, drawn = about(facts)["cap_seconds"], panels(measure, results, facts)
     n_rows = -(-len(drawn) // COLUMNS)
     parts = [STYLE]
     for number, panel in enumerate(drawn):
         x = LEFT + number % COLUMNS * PANEL_WIDTH
         y = TOP + number // COLUMNS * PANEL_HEIGHT
-        parts += [f'<g transform="translate({x} {y})">', *plot(panel, cap), "</g>"]
+        parts += [f'<g transform="translate({x} {y})">', *plot(panel, measure, cap), "</g>"]
     top = n_rows * PANEL_HEIGHT + 18
     parts += legend(list(STYLES), top)
     height = top + LEGEND_LINE * -(-len(STYLES) // 4) + 6
     head = (
         f'<svg class="frontier" viewBox="0 0 {WIDTH} {height}" role="img" '
-        'aria-label="Test error against seconds of the fit, a panel per data set" '
+        f'aria-label="{measure.words}, a panel per data set" '
         'xmlns="http://www.w3.org/2000/svg">'
     )
     return "\n".join([head, *parts, "</svg>\n"])
@@ -244,13 +286,15 @@ STYLE = """<style>
 .frontier text { fill: var(--ink); font: 11px system-ui, sans-serif; }
 .frontier .name { font-size: 13px; font-weight: 600; }
 .frontier .grid { stroke: var(--faint); stroke-width: 0.6; fill: none; }
+.frontier .wanted { stroke: var(--ink); stroke-width: 1; stroke-dasharray: 4 3; }
 </style>"""
 
 
-def plot(panel, cap):
+def plot(panel, measure, cap):
     """Axes, lines and points of a data set."""
     points = [point for series in panel["series"].values() for point in series]
-    low, high = limits([point["rmse"] for point in points])
+    low, high = measure.limits([point["value"] for point in points])
+    scale = math.log if measure.logarithmic else float
     shortest = min((point["seconds"] for point in points), default=0.1)
     span = math.floor(math.log10(shortest)), math.log10(cap) + 0.06
 
@@ -258,7 +302,7 @@ def plot(panel, cap):
         return PLOT_WIDTH * (math.log10(value) - span[0]) / (span[1] - span[0])
 
     def down(value):
-        place = math.log(high / min(value, high)) / math.log(high / low)
+        place = (scale(high) - scale(max(low, min(value, high)))) / (scale(high) - scale(low))
         return PLOT_HEIGHT * place
 
     parts = [f'<text class="name" x="0" y="-10">{escape(panel["dataset"])}</text>']
@@ -270,23 +314,25 @@ def plot(panel, cap):
     parts += grid(
         f"M{across(cap):.1f} 0V{PLOT_HEIGHT}", across(cap), PLOT_HEIGHT + 14, f"{cap:g}", "middle"
     )
-    for tick in ticks(low, high):
+    for tick in ticks(low, high, logarithmic=measure.logarithmic):
         y = down(tick)
         parts += grid(f"M0 {y:.1f}H{PLOT_WIDTH}", -5, y + 4, f"{tick:g}", "end")
     parts.append(
         f'<text x="{PLOT_WIDTH}" y="{PLOT_HEIGHT + 28}" text-anchor="end">fit, seconds</text>'
     )
-    parts.append(f'<text x="{PLOT_WIDTH}" y="-10" text-anchor="end">test RMSE</text>')
+    parts.append(f'<text x="{PLOT_WIDTH}" y="-10" text-anchor="end">{measure.label}</text>')
+    if measure.wanted is not None:
+        parts.append(f'<path class="wanted" d="M0 {down(measure.wanted):.1f}H{PLOT_WIDTH}"/>')
     for model, series in panel["series"].items():
         colour, shape = STYLES.get(model, OTHER)
-        places = [(across(p["seconds"]), down(p["rmse"])) for p in series]
+        places = [(across(p["seconds"]), down(p["value"])) for p in series]
         if len(places) > 1:
             path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
             wide = 2 if model in OURS else 1
             parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="{wide}"/>')
         for (x, y), point in zip(places, series, strict=True):
             time = f"> {cap:g}" if point["capped"] else seconds(point["seconds"])
-            words = f"{model}, {point['setting']}: {point['rmse']:.3f}, {time} s"
+            words = f"{model}, {point['setting']}: {point['value']:.3f}, {time} s"
             parts.append(mark(x, y, shape, colour, hollow=point["capped"], title=words))
     words = {"capped": f"over {cap:g} s"}
     absent = [f"{words.get(state, state)}: {count}" for state, count in panel["absent"].items()]
@@ -328,18 +374,9 @@ def legend(models, top):
     return parts
 
 
-def limits(errors):
-    """Least and largest error of a panel, with some room."""
-    if not errors:
-        return 0.1, 1.0
-    low = min(errors)
-    high = min(max(errors), max(WORST, low))
-    return low / 1.06, high * 1.06
-
-
-def ticks(low, high):
-    """Round numbers: of five digits where the range is wide, in equal steps where it is not."""
-    if high / low > 5:
+def ticks(low, high, *, logarithmic):
+    """Round numbers: of five digits where a range of powers is wide, else in equal steps."""
+    if logarithmic and high / low > 5:
         powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         round_ones = [digit * 10.0**power for power in powers for digit in (1, 1.5, 2, 3, 5)]
     else:
@@ -353,7 +390,8 @@ def ticks(low, high):
 
 def main():
     TABLES.write_text(tables(), encoding="utf-8")
-    FIGURE.write_text(figure(), encoding="utf-8")
+    for measure in MEASURES:
+        (IMAGES / measure.file).write_text(figure(measure), encoding="utf-8")
 
 
 if __name__ == "__main__":

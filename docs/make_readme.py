@@ -36,7 +36,6 @@ COLUMNS = (
     "Nystroem",
 )
 """How models of the README's table begin; of several that begin alike the best is shown."""
-FIGURES = "frontier.svg", "frontier.png"
 DONE = "ok", "capped"
 """Values of the column ``status`` of runs that may have results; some were stopped by a cap."""
 
@@ -108,17 +107,21 @@ class Results:
         path = self.docs / "torture.json"
         return json.loads(path.read_text("utf-8"))["fuzzers"] if path.exists() else {}
 
-    def frontier(self):
-        """Every setting of every model on every data set, in the order of the file."""
+    def fits(self):
+        """Lines of the stored fits, run or not."""
         path = self.docs / "benchmarks" / "frontier.csv"
         if not path.exists():
             return []
-        groups = defaultdict(list)
         with path.open(newline="", encoding="utf-8") as table:
-            for row in csv.DictReader(table):
-                if row["status"] in DONE and row["rmse"]:
-                    key = row["dataset"], row["rows"], row["features"], row["model"], row["setting"]
-                    groups[key].append(row)
+            return list(csv.DictReader(table))
+
+    def frontier(self):
+        """Every setting of every model on every data set, in the order of the file."""
+        groups = defaultdict(list)
+        for row in self.fits():
+            if row["status"] in DONE and row["rmse"]:
+                key = row["dataset"], row["rows"], row["features"], row["model"], row["setting"]
+                groups[key].append(row)
         return [
             Run(
                 dataset,
@@ -176,20 +179,6 @@ def table(head, rows):
 # Regions: one function each
 
 
-def figure(results):
-    """The frontier if it has been drawn, else the figure of the basis and its certificate."""
-    for name in FIGURES if results.frontier() else ():
-        if (results.docs / "images" / name).exists():
-            return [f"![Test error and density against seconds of fitting](docs/images/{name})"]
-    return [
-        "![Test error beside Nystroem, and the certified gap, as the basis grows]"
-        "(docs/images/readme.png)",
-        "",
-        "A simulated robot arm, the same kernel and noise for all models",
-        "([script](docs/make_readme_figure.py)).",
-    ]
-
-
 def reasons(results):
     """Why to use it: a number for each reason that has one."""
     found = [speed(results), bars(results), proof(results), size(results)]
@@ -200,29 +189,18 @@ def speed(results):
     on_first = [run for run in results.best() if run.dataset == "kin40k"]
     ours = [run for run in results.frontier() if run.dataset == "kin40k" and run.ours]
     beside = sorted((run for run in on_first if not run.ours), key=lambda run: run.rmse)[:2]
-    if ours:
-        # The fastest that no other library's model surpasses, or else the most accurate.
-        enough = [run for run in ours if not beside or run.rmse <= beside[0].rmse]
-        best = (
-            min(enough, key=lambda run: run.fit) if enough else min(ours, key=lambda run: run.rmse)
-        )
-        told = "; ".join(
-            f"{run.model} ({run.setting}) {digits(run.rmse)} after {digits(run.fit, 2)} s"
-            for run in beside
-        )
-        return (
-            f"- **Accurate for its seconds.** {best.data}: `{best.model}` with {best.setting} has "
-            f"a test RMSE of {digits(best.rmse)} after {digits(best.fit, 2)} s"
-            + (f"; {told}." if told else ".")
-        )
-    timed = results.figures("time-limit")
-    if not timed:
+    if not ours:
         return None
-    last = max(int(name.split("=")[1].split(":")[0]) for name in timed)
-    fit = last * timed[f"max_time={last}: fit / max_time"]
+    # The fastest that no other library's model surpasses, or else the most accurate.
+    enough = [run for run in ours if not beside or run.rmse <= beside[0].rmse]
+    best = min(enough, key=lambda run: run.fit) if enough else min(ours, key=lambda run: run.rmse)
+    told = "".join(
+        f"; {run.model} ({run.setting}) {digits(run.rmse)} after {digits(run.fit, 2)} s"
+        for run in beside
+    )
     return (
-        "- **Accurate for its seconds.** kin40k, 36 000 rows, everything learned: a test RMSE of "
-        f"{digits(timed[f'max_time={last}: RMSE'])} after {digits(fit, 2)} s on two cores."
+        f"- **Accurate for its seconds.** {best.data}: `{best.model}` with {best.setting} has "
+        f"a test RMSE of {digits(best.rmse)} after {digits(best.fit, 2)} s{told}."
     )
 
 
@@ -270,11 +248,13 @@ def frontier(results):
         )
     if not rows:
         return []
+    fits = results.fits()
+    left = sum(row["status"] == "not run" for row in fits)
     return [
-        "Test RMSE / negative log density / seconds to fit on two cores, means over the splits",
-        "that have run. Of each model the setting of least test RMSE is shown, as far as settings",
-        "have run; the [stored results](docs/benchmarks/frontier.csv) name all of them, and what",
-        "was not run.",
+        "Test RMSE / negative log density / seconds to fit on two cores, means over the splits.",
+        "Of each model the setting of least test RMSE is shown; the",
+        "[stored results](docs/benchmarks/frontier.csv) have all of them.",
+        *([f"{left} of {len(fits)} fits were not run yet."] if left else []),
         "",
         *table(["data (rows × features)", *columns], rows),
     ]
@@ -346,7 +326,6 @@ def label(model):
 
 
 WRITERS = {
-    "figure": figure,
     "reasons": reasons,
     "frontier": frontier,
     "against": against,

@@ -425,40 +425,55 @@ def test_tables_show_every_setting_and_why_there_is_no_figure(stored):
 
 def test_the_figure_has_a_point_per_measured_setting_and_counts_the_others(stored):
     make = drawing()
-    tiny, other = make.panels(*stored)
+    error, density, _ = make.MEASURES
+    tiny, other = make.panels(error, *stored)
     assert tiny["absent"] == {"capped": 1, "failed": 1, "skipped": 1}
     assert other == {"dataset": "other", "series": {}, "absent": {"not run": 1}}
     [small, large] = tiny["series"]["SparseGPRegressor"]
-    assert (small["seconds"], small["rmse"], small["capped"]) == (3.0, pytest.approx(0.3), False)
+    assert (small["seconds"], small["value"], small["capped"]) == (3.0, pytest.approx(0.3), False)
     assert (large["setting"], large["seconds"]) == ("16 functions", 20.0)
     [slow] = tiny["series"]["GPyTorch SGPR"]
     assert (slow["seconds"], slow["capped"]) == (600.0, True)
-    picture = make.figure(*stored)
+    picture = make.figure(error, *stored)
     n_legend = len(make.STYLES)
     assert picture.count("<title>") == 3 + n_legend
-    assert picture == drawing().figure(*stored)
+    assert picture == make.figure(error, *stored)
     assert "no point: over 600 s: 1, failed: 1, skipped: 1" in picture
+    # The fit whose error bars took too long has an error, but no density.
+    tiny, _ = make.panels(density, *stored)
+    [small] = tiny["series"]["SparseGPRegressor"]
+    assert small["value"] == pytest.approx(-0.2)
+    assert tiny["absent"] == {"capped": 1, "failed": 1, "skipped": 1, "not run": 1}
 
 
-def test_errors_beyond_the_mean_stay_in_the_picture(stored):
+@pytest.mark.parametrize(
+    ("number", "before", "after"), [(0, ",0.25,", ",25,"), (1, ",-0.1,", ",9e9,"), (2, "0.93", "0")]
+)
+def test_what_is_far_out_stays_in_the_picture(stored, number, before, after):
     results, facts = stored
-    results.write_text(STORED.replace(",0.25,", ",25,"), encoding="utf-8")
-    picture = drawing().figure(results, facts)
+    assert before in STORED
+    results.write_text(STORED.replace(before, after), encoding="utf-8")
+    make = drawing()
+    picture = make.figure(make.MEASURES[number], results, facts)
     heights = [
         float(part.split(" ")[1].split("a")[0])
         for part in picture.split('<path d="M')[1:]
         if " 0 1 0 " in part and "SparseGPRegressor, " in part
     ]
-    assert len(heights) == 2
+    assert len(heights) == (2 if number == 0 else 1)
     assert all(0.0 <= height <= 170.0 for height in heights)
+
+
+def test_intervals_have_a_line_at_95_per_cent(stored):
+    make = drawing()
+    lines = [make.figure(measure, *stored).count('class="wanted"') for measure in make.MEASURES]
+    assert lines == [0, 0, 2]
 
 
 def test_the_page_is_what_the_script_draws_from_the_stored_fits():
     make = drawing()
-    for path, text in [
-        (make.TABLES, make.tables()),
-        (make.FIGURE, make.figure()),
-    ]:
+    drawn = {make.IMAGES / measure.file: make.figure(measure) for measure in make.MEASURES}
+    for path, text in {make.TABLES: make.tables(), **drawn}.items():
         assert path.read_text(encoding="utf-8") == text, "run python docs/make_frontier.py"
 
 

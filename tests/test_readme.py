@@ -175,20 +175,8 @@ def test_what_has_no_result_is_left_out(tmp_path):
     module = script()
     empty = module.Results(tmp_path)
     for name, writer in module.WRITERS.items():
-        if name != "figure":
-            arguments = ["GPyTorch"] if name == "against" else []
-            assert writer(empty, *arguments) == [], name
-
-
-def test_a_figure_is_shown_as_soon_as_it_is_drawn_from_results(tmp_path, results):
-    module = script()
-    assert "readme.png" in module.figure(results)[0]
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images" / "frontier.svg").touch()
-    assert "readme.png" in module.figure(module.Results(tmp_path / "none"))[0]
-    assert module.figure(results) == [
-        "![Test error and density against seconds of fitting](docs/images/frontier.svg)"
-    ]
+        arguments = ["GPyTorch"] if name == "against" else []
+        assert writer(empty, *arguments) == [], name
 
 
 def test_filling_keeps_the_text_around_a_region_and_is_stable(results):
