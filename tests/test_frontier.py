@@ -43,7 +43,7 @@ def events(*steps):
 
 
 FITTING = {"event": "fitting"}
-FITTED = {"event": "fitted", "fit_seconds": 2.0, "cpu_seconds": 3.5, "rows_used": 90}
+FITTED = {"event": "fitted", "fit_seconds": 2.0, "cpu_seconds": 3.5, "rows_used": 90, "rows": 90}
 PREDICTED = {"event": "predicted", "predict_seconds": 0.5, "rmse": 0.25}
 BARS = {
     "event": "error bars",
@@ -78,8 +78,12 @@ def test_a_fit_gives_its_figures():
 
 
 def test_fewer_rows_are_told():
-    line = run(events(FITTING, FITTED, PREDICTED, BARS | {"test_rows": 50}), shape=(200, 4))
-    assert line.note == "fitted to 90 rows; error bars of 9 test rows"
+    steps = FITTING, FITTED | {"rows": 200}, PREDICTED, BARS | {"test_rows": 50}
+    assert run(events(*steps)).note == "fitted to 90 rows; error bars of 9 test rows"
+
+
+def test_a_split_with_other_sizes_than_the_first_is_not_called_a_part():
+    assert run(events(FITTING, FITTED, PREDICTED, BARS), shape=(91, 4)).note == ""
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ def measure(model: Any, data: Regression, chosen: Setting, seed: int, events: Pa
         cpu_seconds=_cpu() - start_cpu,
         stopped_early=bool(getattr(model, "stopped_early_", False)),
         rows_used=len(X),
+        rows=len(data.X_train),
     )
     start = perf_counter()
     mean = model.predict(data.X_test)

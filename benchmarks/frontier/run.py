@@ -116,7 +116,7 @@ def _line(line: Line, events: Sequence[dict[str, Any]], ending: str | None, cap:
         facts |= event
     names = "fit_seconds cpu_seconds predict_seconds rmse nlpd coverage95".split()
     line = replace(line, **{name: _number(facts.get(name)) for name in names})
-    notes = _notes(line, facts)
+    notes = _notes(facts)
     if ending is None:
         if reached == "fitting":
             line = replace(line, status="capped", fit_seconds=cap)
@@ -143,11 +143,11 @@ def _line(line: Line, events: Sequence[dict[str, Any]], ending: str | None, cap:
     return replace(line, note="; ".join(notes))
 
 
-def _notes(line: Line, facts: dict[str, Any]) -> list[str]:
+def _notes(facts: dict[str, Any]) -> list[str]:
     notes = []
-    used = facts.get("rows_used")
-    if used is not None and line.rows is not None and used < line.rows:
-        notes.append(f"fitted to {used} rows")
+    # Splits differ by a row or two; `line.rows` is the number of the first one.
+    if facts.get("rows_used", 0) < facts.get("rows", 0):
+        notes.append(f"fitted to {facts['rows_used']} rows")
     if facts.get("stopped_early"):
         notes.append("ended by itself shortly before the cap, unfinished")
     if facts.get("test_rows_used", 0) < facts.get("test_rows", 0):
