@@ -270,17 +270,23 @@ def figure(measure, results=RESULTS, facts=ABOUT):
     parts += legend(list(STYLES), top)
     height = top + LEGEND_LINE * -(-len(STYLES) // 4) + 6
     head = (
-        f'<svg class="frontier" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'<svg class="frontier" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+        'role="img" '
         f'aria-label="{measure.words}, a panel per data set" '
         'xmlns="http://www.w3.org/2000/svg">'
     )
     return "\n".join([head, *parts, "</svg>\n"])
 
 
-# Inside a page the theme's colours are used, else those of the reader's system.
+# Inside a page the theme's colours are used, else those of the reader's system, with paper of its
+# own: a page may be dark where the system is light.
 STYLE = """<style>
-.frontier { --dark: #24292f; --line: #c9ced6; }
-@media (prefers-color-scheme: dark) { .frontier { --dark: #d9dde3; --line: #4b535e; } }
+.frontier { --dark: #24292f; --line: #c9ced6; --paper: #ffffff; }
+@media (prefers-color-scheme: dark) {
+.frontier { --dark: #d9dde3; --line: #4b535e; --paper: #0d1117; }
+}
+.frontier { max-width: 100%; height: auto; }
+.frontier { background: var(--pst-color-background, var(--paper)); }
 .frontier { --ink: var(--pst-color-text-base, var(--dark)); }
 .frontier { --faint: var(--pst-color-border, var(--line)); }
 .frontier text { fill: var(--ink); font: 11px system-ui, sans-serif; }
