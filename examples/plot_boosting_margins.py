@@ -2,8 +2,8 @@
 Margins over the rounds of boosting
 ===================================
 
-The margin of a row is the vote for its class, between -1 and 1. Boosting goes on to push margins up
-when all rows are classified correctly already.
+The margin of a row is the vote for its class, between -1 and 1. Boosting continues to raise margins
+when all rows are already classified correctly.
 """
 
 # %%

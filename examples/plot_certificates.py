@@ -3,9 +3,8 @@ How far from the best
 =====================
 
 A sparse model is cheaper than the full one, and a little worse. Its certificate says how much worse
-it can be at most, without the full model being computed. Here the data are few enough to compute it
-all the same, and to look over the certificate's shoulder. The page :doc:`/certificates` explains
-the idea.
+it can be at most, without computing the full model. Here the data are few enough to compute it as
+well, and to compare. The page :doc:`/certificates` explains the idea.
 """
 
 # %%

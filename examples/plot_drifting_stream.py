@@ -2,9 +2,9 @@
 A stream that drifts
 ====================
 
-A model that adds up all rows it has ever seen answers for their average. If what it measures
-changes, old rows have to be forgotten: ``partial_fit(..., decay=γ)`` multiplies the weights of all
-earlier rows by γ before the new ones come in. The result is exact: it is the fit with these weights
+A model that adds up all rows it has ever seen predicts their average. If what is measured changes,
+old rows have to be forgotten: ``partial_fit(..., decay=γ)`` multiplies the weights of all earlier
+rows by γ before the new ones come in. The result is exact: it is the fit with these weights
 in the span of the basis.
 """
 

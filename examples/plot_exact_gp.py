@@ -2,8 +2,9 @@
 The full Gaussian process, iteration by iteration
 =================================================
 
-Four thousand rows are too many to factor their kernel matrix with pleasure, and few enough to solve
-for all of them. The page :doc:`/exact_gp` explains what is computed.
+Beyond 3 000 rows :class:`~pursuit.ExactGPRegressor` does not factor the kernel matrix: it solves by
+conjugate gradients and never stores the matrix. Here are 4 000 rows. The page :doc:`/exact_gp`
+explains what is computed.
 """
 
 # %%

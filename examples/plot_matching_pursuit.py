@@ -2,8 +2,8 @@
 A size that a bound advises
 ===========================
 
-Kernel matching pursuit adds one function at a time and fits by plain least squares. Nothing holds
-it back but its size. Here a theorem chooses the size, and we look over its shoulder.
+Kernel matching pursuit adds one function at a time and fits by plain least squares. Only its size
+keeps it from following the noise. Here a theorem chooses the size, and we check the choice.
 """
 
 # %%

@@ -45,7 +45,7 @@ print(*addresses[:2], *addresses[900:902], sep="\n")
 # %%
 # The kernel compares the triples of letters that occur in two strings. A text's features are the
 # counts of its triples, scaled to length one, and the kernel is their inner product. Written as a
-# function of two strings it is slow, as such functions are: some ten microseconds a pair.
+# function of two strings it is slow, as such functions are: some ten microseconds per pair.
 
 from collections import Counter
 from functools import cache

@@ -3,7 +3,7 @@ Outliers
 ========
 
 A few wrong targets pull a Gaussian process far away from the others. With
-``likelihood="student-t"`` rows that the others do not predict lose their weight, and are listed.
+``likelihood="student-t"``, rows far from what the others predict lose their weight, and are listed.
 """
 
 # %%

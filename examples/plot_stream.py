@@ -2,9 +2,9 @@
 Rows that arrive in parts
 =========================
 
-A sparse model is known by sums over rows, and sums can be continued. Here a model is fitted to the
-first rows of a stream, takes in the rest chunk by chunk, and is put together from parts that were
-never in one place.
+A sparse model depends on the rows only through sums, which more rows can be added to. Here a model
+is fitted to the first rows of a stream, takes in the rest chunk by chunk, and is merged from parts
+that were never in one place.
 """
 
 # %%

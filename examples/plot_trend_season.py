@@ -78,7 +78,7 @@ axes[-1].set_xlabel("year")
 plt.show()
 
 # %%
-# Where nobody knows the terms, ``kernel="search"`` looks for them: it grows sums and products from
+# If the terms are not known, ``kernel="search"`` looks for them: it grows sums and products from
 # the best of the fixed families as long as the evidence rises, and takes the result if it predicts
 # rows left out better. The report holds every kernel that it has tried.
 

@@ -80,7 +80,7 @@ plt.show()
 
 # %%
 # It is not always so. The heavier the ridge, the faster the rate; here it is ahead of what the
-# objective itself tells, P(f) ≥ 0 being all that is known of the minimum without a certificate.
+# objective itself tells: without a certificate, all that is known of the minimum is P(f) ≥ 0.
 
 heavy = SparseKernelRidge("linear", alpha=100 * m, n_basis=150, certificate=None).fit(X, y)
 fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
