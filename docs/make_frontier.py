@@ -92,34 +92,30 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A setting of a model on a data set: all of its seeds."""
+    """A setting of a model on a data set: all of its splits, of which every model has the first."""
 
     dataset: str
     model: str
     setting: str
     lines: tuple
 
-    def numbers(self, column):
-        return [float(line[column]) for line in self.measured if line[column]]
+    def first(self, column):
+        """The figure of the first split, or None."""
+        text = self.lines[0][column]
+        return float(text) if text and self.lines[0]["rmse"] else None
 
-    def mean(self, column):
-        found = self.numbers(column)
-        return fmean(found) if found else None
-
-    @property
-    def measured(self):
-        """Seeds with an error on the test rows."""
-        return [line for line in self.lines if line["rmse"]]
+    def all(self, column):
+        """Figures of the splits that have an error on the test rows."""
+        return [float(line[column]) for line in self.lines if line["rmse"] and line[column]]
 
     @property
     def capped(self):
-        return any(line["status"] == "capped" for line in self.lines)
+        return self.state == "capped"
 
     @property
     def state(self):
-        """How it ended, where no seed has a figure: the state that says most."""
-        states = {line["status"] for line in self.lines}
-        return next(s for s in ("capped", "failed", "skipped", "not run", "ok") if s in states)
+        """How the fit of the first split ended."""
+        return self.lines[0]["status"]
 
 
 def entries(path):
@@ -155,22 +151,26 @@ def seconds(value):
 def fit_time(entry, cap):
     if entry.capped:
         return f"> {cap:g}"
-    value = entry.mean("fit_seconds")
+    value = entry.first("fit_seconds")
     return entry.state if value is None else seconds(value)
 
 
+def rounded(value, digits):
+    return "" if value is None else f"{value:.{digits}f}"
+
+
 def with_deviation(entry, column, digits):
-    found = entry.numbers(column)
-    if not found:
+    """Mean and standard deviation over the splits, if there are several."""
+    found = entry.all(column)
+    if len(found) < 2:
         return ""
-    text = f"{fmean(found):.{digits}f}"
-    return f"{text} ± {stdev(found):.{digits}f}" if len(found) > 1 else text
+    return f"{fmean(found):.{digits}f} ± {stdev(found):.{digits}f}"
 
 
 def remark(entry):
-    """Notes of all seeds, each once, and how many seeds there are if not all."""
+    """Notes of all splits, each once, and how many splits there are if not all."""
     notes = list(dict.fromkeys(line["note"] for line in entry.lines if line["note"]))
-    done = len(entry.measured)
+    done = len(entry.all("rmse"))
     if 0 < done < len(entry.lines):
         notes.insert(0, f"{done} of {len(entry.lines)} splits")
     return "; ".join(notes)
@@ -185,11 +185,14 @@ def section(name, found, cap):
     if sizes:
         lines += [f"{sizes[0][0]} training rows, {sizes[0][1]} features.", ""]
     rows = [
-        ("model", "setting", "fit, s", "CPU, s", "predict, s", "RMSE", "NLPD", "95 %", "remark")
+        (
+            *("model", "setting", "fit, s", "CPU, s", "predict, s", "RMSE", "NLPD", "95 %"),
+            *("RMSE, all splits", "NLPD, all splits", "remark"),
+        )
     ]
     for entry in found:
-        cpu, predict = entry.mean("cpu_seconds"), entry.mean("predict_seconds")
-        coverage = entry.mean("coverage95")
+        cpu, predict = entry.first("cpu_seconds"), entry.first("predict_seconds")
+        coverage = entry.first("coverage95")
         rows.append(
             (
                 escaped(entry.model),
@@ -197,13 +200,15 @@ def section(name, found, cap):
                 fit_time(entry, cap),
                 "" if cpu is None else seconds(cpu),
                 "" if predict is None else seconds(predict),
+                rounded(entry.first("rmse"), 3),
+                rounded(entry.first("nlpd"), 2),
+                "" if coverage is None else f"{100 * coverage:.1f}",
                 with_deviation(entry, "rmse", 3),
                 with_deviation(entry, "nlpd", 2),
-                "" if coverage is None else f"{100 * coverage:.1f}",
                 escaped(remark(entry)),
             )
         )
-    return "\n".join([*lines, *list_table(rows, "18 12 8 8 8 12 12 6 16", "results"), ""])
+    return "\n".join([*lines, *list_table(rows, "16 11 7 7 7 7 7 6 13 13 14", "results"), ""])
 
 
 def described(facts):
@@ -240,11 +245,11 @@ def panels(measure, results=RESULTS, facts=ABOUT):
     for name, found in by_dataset(entries(results)).items():
         series, absent = {}, {}
         for entry in found:
-            value = entry.mean(measure.column)
+            value = entry.first(measure.column)
             if value is None:
                 absent[entry.state] = absent.get(entry.state, 0) + 1
                 continue
-            time = cap if entry.capped else entry.mean("fit_seconds")
+            time = cap if entry.capped else entry.first("fit_seconds")
             series.setdefault(entry.model, []).append(
                 {
                     "setting": entry.setting,
@@ -340,7 +345,7 @@ def plot(panel, measure, cap):
             time = f"> {cap:g}" if point["capped"] else seconds(point["seconds"])
             words = f"{model}, {point['setting']}: {point['value']:.3f}, {time} s"
             parts.append(mark(x, y, shape, colour, hollow=point["capped"], title=words))
-    words = {"capped": f"over {cap:g} s"}
+    words = {"capped": f"over {cap:g} s", "ok": "no error bars"}
     absent = [f"{words.get(state, state)}: {count}" for state, count in panel["absent"].items()]
     if absent:
         text = f"no point: {', '.join(absent)}"

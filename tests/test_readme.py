@@ -115,7 +115,8 @@ kin40k,36000,8,SparseGPRegressor,1024 functions,0,30,55,1,0.12,-0.8,0.94,ok,
 kin40k,36000,8,GPyTorch SGPR,50 steps,0,100,190,1,0.174,-0.32,0.96,ok,
 kin40k,36000,8,GPyTorch SVGP,converged,0,600,,,,,,capped,
 kin40k,36000,8,GPyTorch SVGP,short,0,550,900,1,0.2,-0.2,0.96,capped,
-kin40k,,,GPBoost,vecchia,0,,,,,,,not run,
+kin40k,36000,8,GPBoost,vecchia,0,80,150,1,0.27,-0.1,0.95,ok,fitted to 10000 rows; and more
+kin40k,,,GPBoost,full-scale-vecchia,0,,,,,,,not run,
 kin40k,36000,8,LightGBM,default,0,4,8,1,0.26,,,ok,
 flights,1000000,9,LightGBM,default,0,40,80,1,0.9,,,ok,
 """
@@ -128,46 +129,63 @@ def results(tmp_path):
     return script().Results(tmp_path)
 
 
-def test_seeds_are_averaged_and_fits_that_failed_left_out(results):
+def test_models_are_compared_on_the_first_split_and_fits_that_failed_left_out(results):
     runs = results.frontier()
     assert [(run.model, run.setting) for run in runs] == [
         ("SparseGPRegressor", "512 functions"),
         ("SparseGPRegressor", "1024 functions"),
         ("GPyTorch SGPR", "50 steps"),
         ("GPyTorch SVGP", "short, stopped"),
+        ("GPBoost", "vecchia on 10 000 rows"),
         ("LightGBM", "default"),
         ("LightGBM", "default"),
     ]
     first = runs[0]
-    assert (first.fit, first.coverage) == (11.0, 0.94)
-    assert first.rmse == pytest.approx(0.14)
+    assert (first.fit, first.rmse, first.nlpd, first.coverage) == (10.0, 0.15, -0.5, 0.95)
     assert runs[-1].nlpd is None
 
 
 def test_the_frontier_has_a_line_per_data_set_and_the_best_setting_of_each_model(results):
-    assert script().frontier(results)[-4:] == [
-        "| data (rows × features) | SparseGPRegressor | GPyTorch | LightGBM |",
-        "| --- | ---: | ---: | ---: |",
-        "| kin40k (36 000 × 8) | 0.120 / −0.800 / 30 | 0.174 / −0.320 / 100 | 0.260 / – / 4.0 |",
-        "| flights (1 000 000 × 9) | – | – | 0.900 / – / 40 |",
+    lines = script().frontier(results)
+    cells = "0.120 / −0.800 / 30 | 0.174 / −0.320 / 100 | 0.270 / −0.100 / 80 | 0.260 / – / 4.0"
+    assert lines[-4:] == [
+        "| data (rows × features) | SparseGPRegressor | GPyTorch | GPBoost | LightGBM |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        f"| kin40k (36 000 × 8) | {cells} |",
+        "| flights (1 000 000 × 9) | – | – | – | 0.900 / – / 40 |",
     ]
+    assert "GPBoost is fitted to 10 000 rows at most." in lines
 
 
 def test_a_peer_is_shown_where_it_was_run_with_all_settings_of_ours(results):
     lines = script().against(results, "GPyTorch")
-    assert lines[0] == "**kin40k (36 000 × 8)**"
-    assert lines[4:] == [
-        "| SparseGPRegressor, 512 functions | 11 | 0.140 | −0.600 | 94.0 % |",
+    start = lines.index("**kin40k (36 000 × 8)**")
+    assert lines[start + 4 :] == [
+        "| SparseGPRegressor, 512 functions | 10 | 0.150 | −0.500 | 95.0 % |",
         "| SparseGPRegressor, 1024 functions | 30 | 0.120 | −0.800 | 94.0 % |",
         "| GPyTorch SGPR, 50 steps | 100 | 0.174 | −0.320 | 96.0 % |",
         "| GPyTorch SVGP, short, stopped | 550 | 0.200 | −0.200 | 96.0 % |",
     ]
 
 
+@pytest.mark.parametrize(
+    ("error", "winner"), [("0.174", "here"), ("0.1205", "about equal"), ("0.11", "GPyTorch")]
+)
+def test_the_best_of_both_sides_come_first_and_the_winner_is_named(tmp_path, error, winner):
+    (tmp_path / "benchmarks").mkdir()
+    stored = FRONTIER.replace(",0.174,", f",{error},")
+    (tmp_path / "benchmarks" / "frontier.csv").write_text(stored, encoding="utf-8")
+    module = script()
+    row = module.against(module.Results(tmp_path), "GPyTorch")[5]
+    here = "SparseGPRegressor, 1024 functions: 0.120 / −0.800 / 30"
+    there = f"GPyTorch SGPR, 50 steps: {module.digits(float(error))} / −0.320 / 100"
+    assert row == f"| kin40k (36 000 × 8) | {here} | {there} | {winner} |"
+
+
 def test_the_first_reason_is_the_fastest_of_ours_that_is_better_than_all_others(results):
     [reason] = script().reasons(results)
     assert "kin40k (36 000 × 8): `SparseGPRegressor` with 512 functions has a test" in reason
-    assert "test RMSE of 0.140 after 11 s; GPyTorch" in reason
+    assert "test RMSE of 0.150 after 10 s; GPyTorch" in reason
     assert "GPyTorch SGPR (50 steps) 0.174 after 100 s; GPyTorch SVGP (short, stopped)" in reason
 
 
@@ -183,7 +201,7 @@ def test_filling_keeps_the_text_around_a_region_and_is_stable(results):
     module = script()
     text = "before\n<!-- numbers: against GPyTorch -->\nold\n<!-- end of numbers -->\nafter 7\n"
     once = module.filled(text, results)
-    assert once.startswith("before\n<!-- numbers: against GPyTorch -->\n**kin40k")
+    assert once.startswith("before\n<!-- numbers: against GPyTorch -->\nOf each side")
     assert once.endswith("<!-- end of numbers -->\nafter 7\n")
     assert "old" not in once
     assert module.filled(once, results) == once
