@@ -315,7 +315,41 @@ def test_refitted_steps_on_all_rows_are_kernel_ridge_regression(alpha):
 def test_steps_without_a_refit_say_which_methods_take_several_outputs():
     X = np.random.default_rng(0).standard_normal((20, 2))
     with pytest.raises(ValueError, match="use refit=True, or method='random' or 'subspace'"):
-        SparseKernelRidge().fit(X, X)
+        SparseKernelRidge(refit=False).fit(X, X)
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize("method", ["greedy", "kappa", "subspace", "random"])
+def test_a_basis_for_all_rows_is_kernel_ridge_regression_whatever_the_method(method, outputs):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3))
+    y = np.sin(X[:, 0] if outputs is None else X[:, :outputs])
+    peer = KernelRidge(kernel="rbf", alpha=0.01).fit(X, y).predict(X)
+    model = SparseKernelRidge(alpha=0.01, method=method, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), peer, atol=1e-11)
+
+
+def test_several_outputs_are_taken_by_default(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    model = SparseKernelRidge(n_basis=30, random_state=0).fit(X, np.sin(X))
+    refitted = SparseKernelRidge(n_basis=30, refit=True, random_state=0).fit(X, np.sin(X))
+    np.testing.assert_array_equal(model.predict(X), refitted.predict(X))
+    # A model that was loaded knows what its fit has done.
+    model.save(tmp_path / "outputs.pursuit")
+    assert hasattr(pursuit.load(tmp_path / "outputs.pursuit"), "partial_fit")
+    assert not hasattr(model.fit(X, np.sin(X[:, 0])), "partial_fit")
+
+
+def test_a_default_ridge_that_begins_with_a_part_of_the_rows_takes_the_others():
+    X = np.random.default_rng(0).standard_normal((150, 3))
+    y = np.sin(X[:, 0])
+    options = {"n_basis": 30, "random_state": 0}
+    models = [SparseKernelRidge(refit=refit, **options) for refit in ("auto", True)]
+    for model in models:
+        model.partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+    assert not hasattr(models[0].fit(X, y), "partial_fit")
 
 
 # The log marginal likelihood of the exact process
