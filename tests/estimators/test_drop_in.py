@@ -93,6 +93,19 @@ def test_a_mixture_is_fitted_and_predicts_in_one_call():
     np.testing.assert_array_equal(model.fit_predict(X, None, w), again)
 
 
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+def test_precisions_are_inverses_of_covariances(kind):
+    X, _ = make_blobs(90, centers=3, random_state=1)
+    model = HullMixture(covariance_type=kind, random_state=0)
+    assert not hasattr(model, "precisions_")
+    model.fit(X)
+    for covariance, precision in zip(model.covariances_, model.precisions_, strict=True):
+        if kind == "full":
+            np.testing.assert_allclose(covariance @ precision, np.eye(2), atol=1e-12)
+        else:
+            np.testing.assert_allclose(covariance * precision, 1.0, rtol=1e-12)
+
+
 def test_all_rows_are_within_an_infinite_radius():
     X = np.random.default_rng(0).standard_normal((12, 2))
     search = SpanNeighbors(radius=np.inf, n_components=3, random_state=0).fit(X)
