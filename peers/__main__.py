@@ -65,7 +65,7 @@ def _failed(counts: dict[str, Any]) -> int:
 
 def outcomes(name: str) -> list[dict[str, str]]:
     """What became of every test of a file that makes an object of one of our classes."""
-    base, adapter = AGAIN.get(name, (name, ""))
+    base, _ = AGAIN.get(name, (name, ""))
     spec = util.find_spec(FILES[base])
     package = util.find_spec("sklearn")
     if spec is None or spec.origin is None or package is None or package.origin is None:
@@ -75,7 +75,7 @@ def outcomes(name: str) -> list[dict[str, str]]:
         file = Path(folder, "outcomes.jsonl")
         file.touch()
         # Rows in float32, too, and one thread for each of many small products.
-        own = {"PEERS_OUTCOMES": str(file), "PEERS_INSTEAD": adapter}
+        own = {"PEERS_OUTCOMES": str(file), "PEERS_RUN": name}
         own |= {"SKLEARN_RUN_FLOAT32_TESTS": "1"}
         own |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         path = os.pathsep.join(filter(None, [str(FOLDER.parent), os.environ.get("PYTHONPATH")]))

@@ -9,6 +9,7 @@ answer. Methods and attributes are our own.
 from __future__ import annotations
 
 import inspect
+from functools import wraps
 from typing import Any
 
 from sklearn import svm
@@ -63,8 +64,13 @@ class Adapter:
                 setattr(self, name, value)
             Adapter.made += 1
 
+        @wraps(cls.ours.fit)  # type: ignore[attr-defined]
+        def fit(self: Any, *args: Any, **options: Any) -> Any:
+            return self.fit_translated(*args, **options)
+
         construct.__signature__ = signature  # type: ignore[attr-defined]
         cls.__init__ = construct  # type: ignore[assignment,method-assign]
+        cls.fit = fit  # type: ignore[attr-defined]
 
     def translated(self) -> dict[str, Any]:
         """Our arguments."""
@@ -80,8 +86,11 @@ class Adapter:
             return self.shared("kernel", *(() if self.kernel == "precomputed" else _NAMED))
         return {"kernel": pursuit.pairwise(self.kernel) if self.of_pairs else self.kernel}
 
-    def fit(self, X: Any, y: Any = None, *args: Any, **options: Any) -> Any:
-        """Fit our class with what the arguments are translated to."""
+    def fit_translated(self, X: Any, y: Any = None, *args: Any, **options: Any) -> Any:
+        """Fit our class with what the arguments are translated to.
+
+        What is called `fit` has the signature of our class, by which others see what it takes.
+        """
         defaults = inspect.signature(self.peer.__init__).parameters
         for name in self.refused:
             value = getattr(self, name)
@@ -237,7 +246,7 @@ class KernelPCA(Adapter, pursuit.SparseKernelPCA):
 
 
 class KernelRidge(Adapter, pursuit.SparseKernelRidge):
-    """All rows in the basis, by the method that is best in their span."""
+    """All rows in the basis."""
 
     ours, peer = pursuit.SparseKernelRidge, PeerKernelRidge
     of_pairs = True
@@ -247,7 +256,7 @@ class KernelRidge(Adapter, pursuit.SparseKernelRidge):
         if not isinstance(self.alpha, int | float):
             raise NotOfferedError("alpha of each output has no counterpart")
         own = self.of_kernel() | self.shared("alpha", "kernel_params")
-        return {"method": "subspace", "n_basis": ALL_ROWS, **own}
+        return {"n_basis": ALL_ROWS, **own}
 
 
 class SVC(Adapter, pursuit.LowRankSVC):

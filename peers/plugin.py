@@ -18,15 +18,18 @@ from typing import Any
 import pytest
 
 from peers.adapters import ADAPTERS, OTHERS, Adapter, NotOfferedError
-from peers.files import FILES, LEFT_OUT
+from peers.files import AGAIN, FILES, LEFT_OUT
 
 PATHS = {Path(str(importlib.util.find_spec(name).origin)): name for name in FILES.values()}  # type: ignore[union-attr]
 """Where the installed test files lie."""
 NAMES = re.compile(r"\b(" + "|".join(peer.__name__ for peer in ADAPTERS) + r")\b")
 """The names of the classes that are replaced, in a source."""
-OUTCOMES, INSTEAD = "PEERS_OUTCOMES", "PEERS_INSTEAD"
-"""Environment variables: the file for the outcomes, and another adapter that is to be used."""
-if instead := OTHERS.get(os.environ.get(INSTEAD, "")):
+OUTCOMES = "PEERS_OUTCOMES"
+"""Environment variable: the file for the outcomes."""
+RUN = os.environ.get("PEERS_RUN", "")
+"""What is run: one of the files, perhaps with another adapter."""
+if RUN in AGAIN:
+    instead = OTHERS[AGAIN[RUN][1]]
     ADAPTERS[instead.peer] = instead
 
 
@@ -86,7 +89,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> pytest.Module
 
 def reason(item: pytest.Item) -> str | None:
     """Why a test is left out, if it is; named by its function, or with its parameters."""
-    listed = LEFT_OUT.get(item.path.stem, {})
+    listed = LEFT_OUT.get(RUN or item.path.stem, {})
     function = getattr(item, "originalname", None) or item.name
     return listed.get(item.name, listed.get(function))
 
@@ -135,7 +138,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
 
 def _note(item: pytest.Item, report: Any, raised: Any) -> None:
     outcome, why = report.outcome, ""
-    if outcome == "skipped":
+    if outcome == "skipped" and hasattr(report, "wasxfail"):
+        why = f"scikit-learn expects a failure: {report.wasxfail}"
+    elif outcome == "skipped":
         why = str(report.longrepr[2]).removeprefix("Skipped: ")
     elif outcome == "failed":
         lines = str(raised.value).strip().splitlines()

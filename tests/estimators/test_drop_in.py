@@ -93,6 +93,19 @@ def test_a_mixture_is_fitted_and_predicts_in_one_call():
     np.testing.assert_array_equal(model.fit_predict(X, None, w), again)
 
 
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+def test_precisions_are_inverses_of_covariances(kind):
+    X, _ = make_blobs(90, centers=3, random_state=1)
+    model = HullMixture(covariance_type=kind, random_state=0)
+    assert not hasattr(model, "precisions_")
+    model.fit(X)
+    for covariance, precision in zip(model.covariances_, model.precisions_, strict=True):
+        if kind == "full":
+            np.testing.assert_allclose(covariance @ precision, np.eye(2), atol=1e-12)
+        else:
+            np.testing.assert_allclose(covariance * precision, 1.0, rtol=1e-12)
+
+
 def test_all_rows_are_within_an_infinite_radius():
     X = np.random.default_rng(0).standard_normal((12, 2))
     search = SpanNeighbors(radius=np.inf, n_components=3, random_state=0).fit(X)
@@ -315,4 +328,109 @@ def test_refitted_steps_on_all_rows_are_kernel_ridge_regression(alpha):
 def test_steps_without_a_refit_say_which_methods_take_several_outputs():
     X = np.random.default_rng(0).standard_normal((20, 2))
     with pytest.raises(ValueError, match="use refit=True, or method='random' or 'subspace'"):
-        SparseKernelRidge().fit(X, X)
+        SparseKernelRidge(refit=False).fit(X, X)
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize("method", ["greedy", "kappa", "subspace", "random"])
+def test_a_basis_for_all_rows_is_kernel_ridge_regression_whatever_the_method(method, outputs):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 3))
+    y = np.sin(X[:, 0] if outputs is None else X[:, :outputs])
+    peer = KernelRidge(kernel="rbf", alpha=0.01).fit(X, y).predict(X)
+    model = SparseKernelRidge(alpha=0.01, method=method, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), peer, atol=1e-11)
+
+
+def test_several_outputs_are_taken_by_default(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    model = SparseKernelRidge(n_basis=30, random_state=0).fit(X, np.sin(X))
+    refitted = SparseKernelRidge(n_basis=30, refit=True, random_state=0).fit(X, np.sin(X))
+    np.testing.assert_array_equal(model.predict(X), refitted.predict(X))
+    # A model that was loaded knows what its fit has done.
+    model.save(tmp_path / "outputs.pursuit")
+    assert hasattr(pursuit.load(tmp_path / "outputs.pursuit"), "partial_fit")
+    assert not hasattr(model.fit(X, np.sin(X[:, 0])), "partial_fit")
+
+
+def test_a_default_ridge_that_begins_with_a_part_of_the_rows_takes_the_others():
+    X = np.random.default_rng(0).standard_normal((150, 3))
+    y = np.sin(X[:, 0])
+    options = {"n_basis": 30, "random_state": 0}
+    models = [SparseKernelRidge(refit=refit, **options) for refit in ("auto", True)]
+    for model in models:
+        model.partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+    assert not hasattr(models[0].fit(X, y), "partial_fit")
+
+
+# The log marginal likelihood of the exact process
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize(
+    "kernel", [1.0 * RBF([1.0, 2.0]), RBF(1.0, "fixed"), RBF(1.0) + WhiteKernel(0.05)]
+)
+def test_the_likelihood_and_its_gradient_are_those_of_scikit_learn(kernel, outputs):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (30, 2))
+    y = np.sin(X[:, :outputs]) + 0.2 * rng.standard_normal((30, outputs))
+    noise = "learn" if "White" in str(kernel) else 0.05
+    model = ExactGPRegressor(kernel, noise=noise).fit(X, y)
+    peer = GaussianProcessRegressor(
+        model.kernel_, alpha=model.noise_, optimizer=None, normalize_y=True
+    ).fit(X, y)
+    expected = peer.log_marginal_likelihood_value_
+    np.testing.assert_allclose(model.log_marginal_likelihood(), expected, rtol=1e-10)
+    theta = model.kernel_.theta + 0.3
+    expected, slopes = peer.log_marginal_likelihood(theta, eval_gradient=True)
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-8)
+    # Where it was learned it is flat.
+    own = model.log_marginal_likelihood(eval_gradient=True)[1]
+    np.testing.assert_allclose(own, 0.0, atol=0.02)
+
+
+def test_a_weight_counts_as_rows_in_the_likelihood():
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((20, 2)), rng.integers(1, 4, 20)
+    y = X[:, 0] + 0.1 * rng.standard_normal(20)
+    options = {"kernel": RBF(), "noise": 0.1, "optimizer": None, "normalize_y": False}
+    weighted = ExactGPRegressor(**options).fit(X, y, w)
+    rows = np.repeat(np.arange(20), w)
+    copied = ExactGPRegressor(**options).fit(X[rows], y[rows])
+    for theta in (None, [0.4]):
+        expected = copied.log_marginal_likelihood(theta)
+        np.testing.assert_allclose(weighted.log_marginal_likelihood(theta), expected, rtol=1e-9)
+
+
+def test_the_likelihood_of_a_matrix_is_that_of_its_kernel():
+    X, y = few_points()
+    K = np.exp(-0.5 * (X - X.T) ** 2)
+    by_name = ExactGPRegressor("rbf", gamma=0.5, noise=0.1).fit(X, y)
+    by_matrix = ExactGPRegressor("precomputed", noise=0.1).fit(K, y)
+    expected = by_name.log_marginal_likelihood()
+    np.testing.assert_allclose(by_matrix.log_marginal_likelihood(), expected, rtol=1e-10)
+    with pytest.raises(ValueError, match=r"theta must have shape \(0,\)"):
+        by_matrix.log_marginal_likelihood([1.0])
+    with pytest.raises(ValueError, match="no derivatives for these rows that are known"):
+        by_matrix.log_marginal_likelihood([], eval_gradient=True)
+
+
+def test_a_matrix_that_is_singular_has_no_likelihood():
+    X = np.zeros((3, 1))
+    model = ExactGPRegressor(ConstantKernel(), noise=1e-12, optimizer=None).fit(X, [1.0, 2.0, 3.0])
+    value, gradient = model.log_marginal_likelihood([40.0], eval_gradient=True)
+    assert value == -np.inf
+    assert gradient.tolist() == [0.0]
+
+
+def test_the_likelihood_needs_the_factor():
+    X, y = few_points()
+    model = ExactGPRegressor(solver="cg").fit(X, y)
+    with pytest.raises(ValueError, match="fit with solver='cholesky'"):
+        model.log_marginal_likelihood()
+    with pytest.raises(NotFittedError):
+        ExactGPRegressor().log_marginal_likelihood()

@@ -453,7 +453,7 @@ def test_wrong_calls(waves):
     with pytest.raises(
         ValueError, match="y has 2 outputs, and method='greedy' scales one function"
     ):
-        SparseKernelRidge().fit(data.X, np.column_stack([data.y, data.y]))
+        SparseKernelRidge(refit=False).fit(data.X, np.column_stack([data.y, data.y]))
     model = ridge(ALL[0]).fit(data.X, data.y)
     with pytest.raises(ValueError, match="from 1 to 15"):
         model.truncated(16)

@@ -50,8 +50,6 @@ def expected(estimator):
     if "precomputed" in parameters.values():
         return known
     kinds = ["dense", "sparse"] if name in DRAWN and "n_basis=8" not in repr(estimator) else []
-    if repr(estimator) == "SparseKernelRidge()":
-        kinds = ["sparse"]
     reason = WEIGHTS
     if "loss='logistic'" in repr(estimator) and name == "KernelMatchingPursuitClassifier":
         kinds, reason = ["dense", "sparse"], PARTS

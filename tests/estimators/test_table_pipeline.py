@@ -656,3 +656,17 @@ def test_rows_of_weight_0_have_no_part():
     removed.fit(table[kept], y[kept], sample_weight=weights[kept])
     np.testing.assert_array_equal(weighted, removed.predict(table))
     assert removed.named_steps["table"].columns_ == model.named_steps["table"].columns_
+
+
+@pytest.mark.parametrize("model", [SparseGPRegressor(n_basis=8, **SEED), SparseKernelRidge(**SEED)])
+def test_a_part_of_a_table_may_be_the_first_fit(model):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.uniform(20, 200, 150), "town": rng.choice(["A", "B"], 150)})
+    rent = frame["size"] * 10 + (frame["town"] == "A") * 300
+    first, second = slice(110), slice(110, None)
+    whole = make_table_pipeline(clone(model)).partial_fit(frame[first], rent[first])
+    encode = whole.steps[0][1].transform
+    expected = clone(model).partial_fit(encode(frame[first]), rent[first])
+    whole.partial_fit(frame[second], rent[second])
+    expected.partial_fit(encode(frame[second]), rent[second])
+    assert np.array_equal(whole.predict(frame), expected.predict(encode(frame)))

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib import util
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import sklearn.kernel_ridge
 from sklearn.base import clone
 from sklearn.utils.fixes import parse_version
+from sklearn.utils.validation import has_fit_parameter
 
 import pursuit
 from peers import __main__ as command
 from peers import plugin
 from peers.adapters import ADAPTERS, Adapter, NotOfferedError
-from peers.files import FILES, LEFT_OUT
+from peers.files import AGAIN, FILES, LEFT_OUT
 
 
 def source(name):
-    return Path(util.find_spec(FILES[name]).origin)
+    base, _ = AGAIN.get(name, (name, ""))
+    return Path(util.find_spec(FILES[base]).origin)
 
 
 def test_a_copy_of_a_test_file_has_our_classes_and_scikit_learn_keeps_its_own():
@@ -40,6 +44,34 @@ def test_adapters_have_the_arguments_and_defaults_of_their_peers(adapter):
     assert model.get_params() == adapter.peer().get_params()
     assert clone(model).get_params() == model.get_params()
     assert isinstance(model, adapter.ours)
+
+
+def test_others_see_by_the_signature_of_fit_what_a_class_takes():
+    machine = ADAPTERS[sklearn.svm.SVC]
+    assert has_fit_parameter(machine(), "sample_weight")
+    assert not has_fit_parameter(ADAPTERS[sklearn.neighbors.NearestNeighbors](), "sample_weight")
+
+
+def test_a_file_that_is_run_again_has_reasons_of_its_own(monkeypatch):
+    item = SimpleNamespace(path=source("test_gpr"), name="test_lml_improving[kernel0]")
+    item.originalname = "test_lml_improving"
+    assert "ExactGPRegressor's" in plugin.reason(item)
+    monkeypatch.setattr(plugin, "RUN", "test_gpr-exact")
+    assert plugin.reason(item) is None
+
+
+def test_a_failure_that_scikit_learn_expects_is_left_out(monkeypatch, tmp_path):
+    monkeypatch.setenv(plugin.OUTCOMES, str(tmp_path / "outcomes.jsonl"))
+    item = SimpleNamespace(path=source("test_gpr"), name="test_a", _made=Adapter.made - 1)
+    report = SimpleNamespace(outcome="skipped", wasxfail="issue 1", longrepr="a traceback")
+    plugin._note(item, report, None)
+    report = SimpleNamespace(outcome="passed", wasxfail="issue 1", longrepr=None)
+    plugin._note(item, report, None)
+    lines = (tmp_path / "outcomes.jsonl").read_text(encoding="utf-8").splitlines()
+    expected, unexpected = map(json.loads, lines)
+    assert expected["outcome"] == "skipped"
+    assert expected["why"] == "scikit-learn expects a failure: issue 1"
+    assert unexpected["outcome"] == "passed"
 
 
 def test_an_argument_without_a_counterpart_is_refused_by_name():

@@ -122,11 +122,12 @@ class SparseKernelRidge(
         ``"kappa"`` (Algorithm 3): the same among κ random rows, in one pass over the rows per step
         and O(m) memory. ``"random"`` (Algorithm 2): the best function in the span of random rows.
         ``"subspace"`` (Algorithm 4): each step adds the row whose span is best, O(m²) memory.
-    refit : bool, default False
+    refit : bool or "auto", default "auto"
         Whether ``"greedy"`` and ``"kappa"`` move to the best function in the span of the rows
         chosen after every step, in O(m n_basis) memory. The others always do. Without it they
-        approach the minimum by about 1/steps, and take one output only. With it, and with all rows
-        in the basis, the model is that of `KernelRidge`.
+        approach the minimum by about 1/steps, and take one output only. ``"auto"`` refits several
+        outputs, what :meth:`partial_fit` begins, and where ``n_basis`` is enough for all rows:
+        then the model is that of `KernelRidge`.
     n_basis : int, default 100
         Largest number of basis functions; rows taken again are not counted again.
         ``path_.stop_reason`` says why the choice ended with fewer.
@@ -223,7 +224,7 @@ class SparseKernelRidge(
         "alpha": [numbers.Real],
         "penalty": [StrOptions({"l1", "l2"})],
         "method": [StrOptions(set(_SEARCH))],
-        "refit": ["boolean"],
+        "refit": ["boolean", StrOptions({"auto"})],
         "n_basis": [Interval(numbers.Integral, 1, None, closed="left")],
         "search": SEARCH,
         "tol": [None, Interval(numbers.Real, 0, None, closed="neither")],
@@ -242,7 +243,7 @@ class SparseKernelRidge(
         alpha: float = 1.0,
         penalty: str = "l2",
         method: str = "greedy",
-        refit: bool = False,
+        refit: bool | str = "auto",
         n_basis: int = 100,
         search: str | Search = "auto",
         tol: float | None = None,
@@ -298,8 +299,8 @@ class SparseKernelRidge(
             :func:`open_table` takes is read in blocks.
         y : array of shape (n_rows,) or (n_rows, n_outputs)
             Targets; several outputs need a method that refits. Predictions of a method that refits
-            have the shape of y. NaN in some of them is a target
-            that was not observed: each output is fitted to the rows that have it.
+            have the shape of y. NaN in some of several outputs is a target that was not observed:
+            each output is fitted to the rows that have it.
         sample_weight : array of shape (n_rows,), optional
             Weights of the squared errors. A row of weight 0 is absent.
         target : str or list of str, optional
@@ -468,7 +469,12 @@ class SparseKernelRidge(
         """Whether the model is the best in its span."""
         if self._of_fit("penalty") == "l1":
             return False
-        return self._of_fit("refit") or self._of_fit("method") in ("random", "subspace")
+        return bool(self._of_fit("refit")) or self._of_fit("method") in ("random", "subspace")
+
+    @property
+    def _takes_outputs(self) -> bool:
+        """Whether a fit takes several outputs."""
+        return self.penalty == "l2" and (bool(self.refit) or self.method in ("random", "subspace"))
 
     @property
     def _initial(self) -> float:
@@ -595,14 +601,20 @@ class SparseKernelRidge(
             plan,
             problem,
             subset_size=per_step,
-            refitted=self.refit,
+            refitted=self._of_fit("refit"),
             interrupted=run.interrupted,
             begin=run.begin,
         )
 
     def _targets(self, y: Any) -> Floats:
-        """Checked targets; a single column where only one output can be fitted."""
-        targets = validate_targets(y, gaps=self._refits)
+        """Checked targets; a single column where only one output can be fitted.
+
+        What ``refit="auto"`` has come to is kept as the parameter of this fit.
+        """
+        targets = validate_targets(y, gaps=self._takes_outputs)
+        if self.refit == "auto":
+            refits = targets.size > len(targets) or self.n_basis >= len(targets)
+            self._fitted_parameters = {"refit": refits or self._awaits_rows}
         if targets.ndim == 1 or self._refits:
             return targets
         if targets.shape[1] > 1 and self.penalty == "l1":
@@ -675,7 +687,7 @@ class SparseKernelRidge(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self._refits
+        tags.target_tags.multi_output = self._takes_outputs
         return tags
 
 

@@ -44,6 +44,12 @@ from pursuit.estimators.gp.exact_system import (
     system_root,
 )
 from pursuit.estimators.gp.function_draws import FunctionDraws, rows_draws
+from pursuit.estimators.gp.likelihood import (
+    fitted_targets,
+    free_theta,
+    log_density,
+    log_density_at,
+)
 from pursuit.estimators.gp.stages import (
     FULL_PROCESS,
     learn_or_keep,
@@ -78,7 +84,7 @@ from pursuit.estimators.span.gaps import GroupedOutputs, joined_certificate, joi
 from pursuit.estimators.warning import warn
 from pursuit.gram import RowArithmetic
 from pursuit.greedy import CostMeter, Path, Problem
-from pursuit.kernels import CountingKernel, Extent
+from pursuit.kernels import CountingKernel, Extent, resolve_columns
 from pursuit.linalg import Workers
 from pursuit.rounding import Rounded, gamma
 from pursuit.rounding import sizes as upper_sizes
@@ -588,6 +594,64 @@ class ExactGPRegressor(
         means, stds = in_double(self.predict)(X, return_std=True, diagonal=diagonal)
         means[self.train_indices_], stds[self.train_indices_] = mean, std
         return means, stds
+
+    def log_marginal_likelihood(
+        self, theta: ArrayLike | None = None, eval_gradient: bool = False
+    ) -> Any:
+        """Log density of the training targets under the process, summed over outputs.
+
+        Of targets in the units of the fit (see ``normalize_y``), as that of scikit-learn's
+        regressor. A row of weight w counts as w rows. It takes the factor of the kernel matrix,
+        which a model has that was solved by Cholesky.
+
+        Parameters
+        ----------
+        theta : array of shape (n_theta,), optional
+            Logarithms of the free hyper-parameters of ``kernel_``, White terms left out; the noise
+            stays at ``noise_``. By default those of ``kernel_``. Others cost O(n_train³).
+        eval_gradient : bool, default False
+            Also return the gradient with respect to them.
+
+        Returns
+        -------
+        value : float
+            -inf where the matrix is singular.
+        gradient : array of shape (n_theta,), if ``eval_gradient``
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.gaussian_process.kernels import RBF
+        >>> from pursuit import ExactGPRegressor
+        >>> X = np.linspace(0, 6, 60)[:, None]
+        >>> model = ExactGPRegressor(RBF(), noise=0.01).fit(X, np.sin(X[:, 0]))
+        >>> value, gradient = model.log_marginal_likelihood(np.log([0.5]), eval_gradient=True)
+        >>> bool(value < model.log_marginal_likelihood()) and bool(gradient[0] > 0)
+        True
+        """
+        check_is_fitted(self)
+        self._refuse_gaps("log_marginal_likelihood")
+        if self._factor is None:
+            raise ValueError(
+                "log_marginal_likelihood needs the factor of the kernel matrix, and this model was "
+                f"solved by conjugate gradients (solver_={self.solver_!r}): fit with "
+                "solver='cholesky'."
+            )
+        weights, noise = self._weights, self.noise_
+        v = self.dual_coef_.reshape(len(weights), -1)
+        kernel = resolve_columns(self.kernel_, self._known_columns())
+        own = free_theta(kernel)
+        if theta is None and not (eval_gradient and len(own)):
+            value, gradient = log_density(v, self._factor, weights, noise), own
+        else:
+            theta = own if theta is None else theta
+            targets = fitted_targets(v, self._factor, weights)
+            value, gradient = log_density_at(
+                theta, kernel, self.X_train_, targets, weights, noise, self.n_jobs
+            )
+        # A plain float would take the precision of a float32 that it is compared with.
+        value = np.float64(value)
+        return (value, gradient) if eval_gradient else value
 
     def _leave_one_out_of_groups(
         self, X: Any, y: Any, sample_weight: ArrayLike | None

@@ -435,8 +435,8 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         Their weights.
     means_ : array of shape (n_terms, n_features)
         Their means.
-    covariances_ : array
-        Their covariances, in the shape of scikit-learn's `GaussianMixture`.
+    covariances_, precisions_ : array
+        Their covariances, and the inverses, in the shape of scikit-learn's `GaussianMixture`.
     path_ : Path
         Negative mean log density after each step, the row at which the chosen atom is centred, and
         why the steps ended.
@@ -700,6 +700,13 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         else:
             spread = noise * (factors if mixture.kind == "diag" else factors[:, None])
         return mixture.means[component] + spread, component
+
+    @property
+    def precisions_(self) -> Floats:
+        """Inverses of the covariances, in the same shape."""
+        check_is_fitted(self)
+        covariances = self.covariances_
+        return np.linalg.inv(covariances) if covariances.ndim == 3 else 1.0 / covariances
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on rows; lower is better.

@@ -186,6 +186,9 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         """Noise variance of new observations relative to that of the spread."""
         return 1.0
 
+    _awaits_rows = False
+    """Whether a fit is the first part of more rows."""
+
     @property
     def _refits(self) -> bool:
         """Whether the model is the best in its span, and so known by its statistics."""
@@ -432,7 +435,11 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         """
         share = validate_decay(decay)
         if "dual_coef_" not in vars(self):
-            fitted: Self = self.fit(X, y, sample_weight, target=target, weight=weight)
+            self._awaits_rows = True
+            try:
+                fitted: Self = self.fit(X, y, sample_weight, target=target, weight=weight)
+            finally:
+                del self._awaits_rows
             return fitted
         X, y, sample_weight = named_columns(X, y, sample_weight, target=target, weight=weight)
         weighted = sample_weight is not None and bool(np.any(np.asarray(sample_weight) != 1))

@@ -79,6 +79,8 @@ def _on_tables(pipeline: TablePipeline, method: Callable[..., Any]) -> Callable[
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         pipeline._check_steps()
+        if method.__name__ == "partial_fit" and not pipeline.__sklearn_is_fitted__():
+            return pipeline._fitted_by("partial_fit", *args, **kwargs)
         check_is_fitted(pipeline)
         arguments = form.bind_partial(*args, **kwargs)
         pipeline._encode(arguments, form, method.__name__)
@@ -186,6 +188,21 @@ class TablePipeline(Pipeline, SavedModel):
         -------
         self : TablePipeline
         """
+        given = {"target": target, "weight": weight, **options}
+        return self._fitted_by("fit", X, y, sample_weight, **given)
+
+    def _fitted_by(
+        self,
+        method: str,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        target: str | None = None,
+        weight: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Learn how to encode the table, and call a method of the model that fits it."""
         self._check_steps()
         for name in _STATE:
             self.__dict__.pop(name, None)
@@ -199,7 +216,7 @@ class TablePipeline(Pipeline, SavedModel):
             encoded = encoder.fit_transform(rows.X, rows.y)
         # First, since Ctrl-C leaves a fitted model and raises.
         self._target, self._weight, self._notes = rows.column, weight, rows.notes
-        model.fit(encoded, rows.y, **rows.per_row, **options)
+        getattr(model, method)(encoded, rows.y, **rows.per_row, **options)
         return self
 
     @available_if(_has("transform"))
