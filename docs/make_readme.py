@@ -289,11 +289,25 @@ def against(results, peer):
     return [
         "Of each side the setting of least test RMSE: test RMSE / negative log density / seconds to",
         "fit on two cores.",
+        *few_error_bars(results),
         "",
         *table(["data (rows × features)", "here", peer, "lower error"], summary),
         "",
         "All settings:",
         *tables,
+    ]
+
+
+def few_error_bars(results):
+    """Which models have densities and intervals of some test rows alone."""
+    found = (
+        (row["model"], match[1])
+        for row in results.fits()
+        if (match := re.search(r"error bars of (\d+) test rows", row["note"]))
+    )
+    return [
+        f"Densities and intervals of {model} are those of {number} test rows."
+        for model, number in dict.fromkeys(found)
     ]
 
 
