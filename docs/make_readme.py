@@ -72,7 +72,7 @@ class Run:
     model: str
     setting: str
     fit: float
-    rmse: float
+    rmse: float | None
     nlpd: float | None
     coverage: float | None
 
@@ -118,6 +118,13 @@ class Results:
 
         Slow models have one split, so that means over all splits would compare different rows.
         """
+        return [run for run in self.first_split() if run.rmse is not None]
+
+    def killed(self):
+        """Fits that the cap on time has ended without a result."""
+        return [run for run in self.first_split() if run.rmse is None]
+
+    def first_split(self):
         return [
             Run(
                 row["dataset"],
@@ -128,7 +135,7 @@ class Results:
                 *(number(row[name]) for name in ("fit_seconds", "rmse", "nlpd", "coverage95")),
             )
             for row in self.fits()
-            if row["seed"] == "0" and row["status"] in DONE and row["rmse"]
+            if row["seed"] == "0" and row["status"] in DONE
         ]
 
     def best(self):
@@ -281,7 +288,8 @@ def against(results, peer):
     for data in dict.fromkeys(run.data for run in runs if run.model.startswith(peer)):
         ours = [run for run in runs if run.data == data and run.ours]
         theirs = [run for run in runs if run.data == data and run.model.startswith(peer)]
-        tables += ["", f"**{data}**", "", *runs_table([*ours, *theirs])]
+        killed = [run for run in results.killed() if run.data == data and run.model.startswith(peer)]
+        tables += ["", f"**{data}**", "", *runs_table([*ours, *theirs, *killed])]
         if ours:
             summary.append(compared(data, *(min(some, key=error) for some in (ours, theirs)), peer))
     if not tables:
@@ -330,7 +338,7 @@ def runs_table(runs):
         [
             [
                 f"{run.model}, {run.setting}" if run.setting else run.model,
-                digits(run.fit, 2),
+                digits(run.fit, 2) if run.rmse is not None else f"> {digits(run.fit)}",
                 digits(run.rmse),
                 digits(run.nlpd),
                 per_cent(run.coverage),

@@ -165,6 +165,7 @@ def test_a_peer_is_shown_where_it_was_run_with_all_settings_of_ours(results):
         "| SparseGPRegressor, 1024 functions | 30 | 0.120 | −0.800 | 94.0 % |",
         "| GPyTorch SGPR, 50 steps | 100 | 0.174 | −0.320 | 96.0 % |",
         "| GPyTorch SVGP, short, stopped | 550 | 0.200 | −0.200 | 96.0 % |",
+        "| GPyTorch SVGP, converged, stopped | > 600 | – | – | – |",
     ]
 
 
