@@ -34,7 +34,8 @@ def tables(run):
         "",
     ]
     # A file that is run again has the class in its name.
-    once, again = ([name for name in run["files"] if ("-" in name) == last] for last in (False, True))
+    once = [name for name in run["files"] if "-" not in name]
+    again = [name for name in run["files"] if "-" in name]
     rows = [("file", "passed", "failed", "left out"), *(counted(run, [name]) for name in once)]
     rows.append(("all files", *counted(run, once)[1:]))
     rows += [counted(run, [name]) for name in again]

@@ -267,8 +267,8 @@ def frontier(results):
     fits = results.fits()
     left = sum(row["status"] == "not run" for row in fits)
     return [
-        "Test RMSE / negative log density / seconds to fit on two cores, on the first split. Of each",
-        "model the setting of least test RMSE is shown; the",
+        "Test RMSE / negative log density / seconds to fit on two cores, on the first split. Of",
+        "each model the setting of least test RMSE is shown; the",
         "[stored results](docs/benchmarks/frontier.csv) have all settings and all splits.",
         *sorted(parts),
         *([f"{left} of {len(fits)} fits were not run yet."] if left else []),
@@ -286,17 +286,18 @@ def against(results, peer):
     runs = results.frontier()
     tables, summary = [], []
     for data in dict.fromkeys(run.data for run in runs if run.model.startswith(peer)):
-        ours = [run for run in runs if run.data == data and run.ours]
-        theirs = [run for run in runs if run.data == data and run.model.startswith(peer)]
-        killed = [run for run in results.killed() if run.data == data and run.model.startswith(peer)]
+        here = [run for run in [*runs, *results.killed()] if run.data == data]
+        ours = [run for run in here if run.ours and run.rmse]
+        theirs = [run for run in here if run.model.startswith(peer) and run.rmse]
+        killed = [run for run in here if run.model.startswith(peer) and not run.rmse]
         tables += ["", f"**{data}**", "", *runs_table([*ours, *theirs, *killed])]
         if ours:
             summary.append(compared(data, *(min(some, key=error) for some in (ours, theirs)), peer))
     if not tables:
         return []
     return [
-        "Of each side the setting of least test RMSE: test RMSE / negative log density / seconds to",
-        "fit on two cores.",
+        "Of each side the setting of least test RMSE: test RMSE / negative log density / seconds",
+        "to fit on two cores.",
         *few_error_bars(results),
         "",
         *table(["data (rows × features)", "here", peer, "lower error"], summary),

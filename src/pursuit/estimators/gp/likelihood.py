@@ -29,7 +29,8 @@ def log_density(v: Floats, factor: Floats, weights: Floats, noise: float) -> flo
     """
     fit = float(np.vdot(fitted_targets(v, factor, weights), v))
     logs = 2.0 * np.log(np.diag(factor)) + (weights - 1.0) * np.log(noise)
-    return -0.5 * (fit + v.shape[1] * float((logs + weights * np.log(2.0 * np.pi)).sum()))
+    per_output = float((logs + weights * np.log(2.0 * np.pi)).sum())
+    return -0.5 * (fit + len(v.T) * per_output)
 
 
 def free_theta(kernel: Any) -> Floats:

@@ -706,7 +706,8 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         """Inverses of the covariances, in the same shape."""
         check_is_fitted(self)
         covariances = self.covariances_
-        return np.linalg.inv(covariances) if covariances.ndim == 3 else 1.0 / covariances
+        inverse = np.linalg.inv(covariances) if covariances.ndim == 3 else 1.0 / covariances
+        return np.asarray(inverse, dtype=np.float64)
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on rows; lower is better.
