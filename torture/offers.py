@@ -43,6 +43,7 @@ def calls(rng: np.random.Generator, model: Any, data: Data) -> Iterator[Call]:
         *((_SELDOM, offer) for offer in _of_hulls(model, data)),
         (0.5 * _SELDOM, ("save", lambda: _saved(model, data.new))),
         *((2.0 * _SELDOM, offer) for offer in _other_models(rng, model, data)),
+        (_MAYBE, ("log_marginal_likelihood", lambda: _likelihood(model))),
     ]
     for (share, (label, call)), luck in zip(offers, rng.random(len(offers)), strict=True):
         if hasattr(model, label.partition(" ")[0]) and luck < share:
@@ -85,6 +86,17 @@ def _explanations(rng: np.random.Generator, model: Any, data: Data) -> Iterator[
     yield "predict_parts", lambda: model.predict_parts(new)
     if "return_std" in _parameters(model, "predict_parts"):
         yield "predict_parts with std", lambda: model.predict_parts(new, return_std=True)
+
+
+def _likelihood(model: Any) -> Any:
+    """The log density, 0 for -inf; None for models without a factor, which say so."""
+    try:
+        value = model.log_marginal_likelihood()
+    except ValueError as error:
+        if "needs the factor" in str(error) or "NaN" in str(error):
+            return None
+        raise
+    return np.where(value == -np.inf, 0.0, value)
 
 
 def _intervals(rng: np.random.Generator, model: Any, data: Data) -> Iterator[Call]:
