@@ -157,6 +157,29 @@ def test_the_frontier_has_a_line_per_data_set_and_the_best_setting_of_each_model
     assert "GPBoost is fitted to 10 000 rows at most." in lines
 
 
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        (["0.174", "0.2"], None),
+        (["0.11", "0.2"], "kin40k (GPyTorch SGPR)"),
+        (["0.11", "0.1"], "kin40k (GPyTorch SVGP)"),
+    ],
+)
+def test_the_table_is_preceded_by_what_other_libraries_win(tmp_path, errors, expected):
+    (tmp_path / "benchmarks").mkdir()
+    stored = FRONTIER.replace(",0.174,", f",{errors[0]},")
+    stored = stored.replace(",0.2,-0.2", f",{errors[1]},-0.2")
+    (tmp_path / "benchmarks" / "frontier.csv").write_text(stored, encoding="utf-8")
+    module = script()
+    told = [line for line in module.frontier(module.Results(tmp_path)) if "least error" in line]
+    assert told == ([f"Another library has the least error on {expected}."] if expected else [])
+
+
+def test_words_are_listed_as_in_a_sentence():
+    listed = script().listed
+    assert [listed(list("abc")[:n]) for n in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
+
+
 def test_a_peer_is_shown_where_it_was_run_with_all_settings_of_ours(results):
     lines = script().against(results, "GPyTorch")
     start = lines.index("**kin40k (36 000 × 8)**")

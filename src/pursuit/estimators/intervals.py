@@ -306,7 +306,7 @@ class ConformalModel:
         if len(present) < n:
             X, y = _rows_at(X, present), safe_indexing(y, present)
         self._warn_of_own_rows(X)
-        self._keep_scores(X, y, "and had no part in the fit, which only who passed them can know")
+        self._keep_scores(X, y, "and had no part in the fit, which only the caller can know")
         return self
 
     def _warn_of_own_rows(self, X: Any) -> None:
