@@ -18,6 +18,7 @@ demo: $(VENV)/.installed-all  ## fit a sparse Gaussian process to 100 000 rows, 
 # order, so that what a file fits once for its tests is seldom fitted by both.
 test lowest coverage verify: export OMP_NUM_THREADS := 1
 test lowest coverage verify: export OPENBLAS_NUM_THREADS := 1
+test lowest coverage verify: export VECLIB_MAXIMUM_THREADS := 1
 # What one worker has compiled the other need not compile again.
 test lowest coverage verify: export PYTHONDONTWRITEBYTECODE :=
 
@@ -36,6 +37,7 @@ verify: $(VENV)/.installed-test  ## the same tests with larger sizes, under fort
 
 torture: export OMP_NUM_THREADS := 1
 torture: export OPENBLAS_NUM_THREADS := 1
+torture: export VECLIB_MAXIMUM_THREADS := 1
 torture: $(VENV)/.installed-test  ## random problems against independent truths; TORTURE_MINUTES, 30 by default
 	$(BIN)/python -m torture
 

@@ -68,7 +68,7 @@ def _memory() -> int | None:
 def _processor() -> str:
     """The name of the processor."""
     facts = Path("/proc/cpuinfo")
-    for line in facts.read_text().splitlines() if facts.exists() else []:
+    for line in facts.read_text(encoding="utf-8").splitlines() if facts.exists() else []:
         name, _, value = line.partition(":")
         if name.strip() == "model name":
             return value.strip()

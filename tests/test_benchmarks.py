@@ -30,7 +30,9 @@ def content(name, value=1.0, at_most=2.0, skipped="", quick=False, finished="202
     figures = [] if skipped else [Figure("ratio", value, "x", at_most=at_most)]
     path = Path(f"{name}.tmp")
     write_json(path, [CaseResult(name, figures, skipped)], quick=quick, repeat=1)
-    return json.dumps(json.loads(path.read_text()) | {"finished": f"{finished}+00:00"})
+    return json.dumps(
+        json.loads(path.read_text(encoding="utf-8")) | {"finished": f"{finished}+00:00"}
+    )
 
 
 def writing(text):
@@ -113,9 +115,11 @@ def test_old_figures_stay_where_a_case_fails_or_is_skipped(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     first = {"a": writing(content("a", value=1.0)), "b": writing(content("b", value=1.5))}
     run(first, tmp_path / "results")
-    before = [(tmp_path / "results" / f"{name}.json").read_text() for name in "ab"]
+    before = [(tmp_path / "results" / f"{name}.json").read_text(encoding="utf-8") for name in "ab"]
     run({"a": "raise ValueError", "b": writing(content("b", skipped="no"))}, tmp_path / "results")
-    assert before == [(tmp_path / "results" / f"{name}.json").read_text() for name in "ab"]
+    assert before == [
+        (tmp_path / "results" / f"{name}.json").read_text(encoding="utf-8") for name in "ab"
+    ]
 
 
 def test_new_results_are_kept_and_old_ones_measured_again(tmp_path, monkeypatch):
@@ -155,8 +159,8 @@ def page(folder):
 
 def test_the_page_shows_limits_and_says_what_was_not_measured(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "choice.json").write_text(content("choice", value=3.0))
-    (tmp_path / "kappa.json").write_text(content("kappa", quick=True))
+    (tmp_path / "choice.json").write_text(content("choice", value=3.0), encoding="utf-8")
+    (tmp_path / "kappa.json").write_text(content("kappa", quick=True), encoding="utf-8")
     tables = page(tmp_path)
     from benchmarks.cases import CASES
 

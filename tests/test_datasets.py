@@ -54,7 +54,7 @@ def openml(no_folder, monkeypatch):
 
 
 def write_csv(path, table):
-    with gzip.open(path, "wt") as stream:
+    with gzip.open(path, "wt", encoding="utf-8") as stream:
         stream.writelines(",".join(map(str, row)) + "\n" for row in table)
 
 
@@ -116,7 +116,8 @@ def test_abalone_sex_becomes_three_columns(folder):
         "Sex,Length,Diameter,Height,Wweight,Sweight,Vweight,Shweight,Rings\n"
         "I,1,2,3,4,5,6,7,15\n"
         "M,8,9,10,11,12,13,14,7\n"
-        "F,0.5,0,0,0,0,0,0,1\n"
+        "F,0.5,0,0,0,0,0,0,1\n",
+        encoding="utf-8",
     )
     bunch = load_abalone()
     expected = [

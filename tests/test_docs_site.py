@@ -89,9 +89,12 @@ def test_broken_links_are_found(tmp_path):
         '<a href="below/page.html#here">1</a> <a href="below/page.html#there">2</a>'
         '<a href="gone.html">3</a> <a href="https://example.org/x">4</a> <a href="#top">5</a>'
         '<h1 id="top"></h1> <img src="gone%20too.png"> <a href="../outside.html">6</a>'
-        '<a href="#top">7 <b><a href="below/page.html">8</a></b></a>'
+        '<a href="#top">7 <b><a href="below/page.html">8</a></b></a>',
+        encoding="utf-8",
     )
-    (tmp_path / "below" / "page.html").write_text('<p id="here"><a href="../">up</a>')
+    (tmp_path / "below" / "page.html").write_text(
+        '<p id="here"><a href="../">up</a>', encoding="utf-8"
+    )
     assert list(script("check_links").broken_links(tmp_path)) == [
         ("index.html", "below/page.html", "inside another link"),
         ("index.html", "below/page.html#there", "no such anchor"),

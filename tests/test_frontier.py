@@ -324,7 +324,7 @@ def test_the_real_command_fits_a_small_data_set(tmp_path, monkeypatch):
         path = tmp_path / f"{model}.events"
         chosen = setting(model, name)
         fit.measure(chosen.make(0, 60.0), data, chosen, 0, path)
-        steps = [json.loads(text) for text in path.read_text().splitlines()]
+        steps = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
         assert [s["event"] for s in steps] == ["fitting", "fitted", "predicted", "error bars"]
         assert steps[1]["rows_used"] == 120
         assert 0.0 < steps[2]["rmse"] < 0.9

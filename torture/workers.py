@@ -14,7 +14,10 @@ from multiprocessing.connection import Connection
 from torture import Report
 from torture.registry import fuzzers
 
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+ONE_THREAD = (
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
+    "VECLIB_MAXIMUM_THREADS",
+)
 """Workers share the cores: each computes with one thread."""
 _SPAWN = multiprocessing.get_context("spawn")
 

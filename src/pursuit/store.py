@@ -30,6 +30,7 @@ import re
 import secrets
 import stat
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -63,6 +64,7 @@ _ADDED_BYTES = 2 + 2 * _TOKEN_BYTES + len(_PART)
 """By how much the name of an unfinished file is longer than that of the finished one."""
 _ADDED = rf"[0-9a-f]{{{2 * _TOKEN_BYTES}}}{re.escape(_PART)}"
 _LONGEST_FILE_NAME = 255
+_PAUSES = (0.01, 0.1, 1.0)
 _OLD_MAGIC = b"\x89PURSUIT"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ -]{0,99}")
 _DTYPE = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[1-9][0-9]{0,6}")
@@ -398,12 +400,13 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Bi
     """
     target = os.path.realpath(os.fsdecode(path))
     folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder", folder)
     if os.path.isdir(target):
         raise StoreError(f"{os.fspath(path)!r} is a folder: give the name of a file in it")
+    # Before the folder: the devices of Windows, such as nul, are in none.
     if os.path.exists(target) and not os.path.isfile(target):
         raise StoreError(f"{os.fspath(path)!r} is not a plain file, which could be replaced")
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", folder)
     prefix = _prefix(folder, name)
     ours = re.compile(re.escape(prefix) + _ADDED)
     _remove_unlocked(folder, ours.fullmatch)
@@ -419,13 +422,23 @@ def replacing(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator[Bi
                 file.flush()
                 os.replace(beside, target)
         if fcntl is None:  # Windows renames no open file
-            os.replace(beside, target)
+            _replace_patiently(beside, target)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
     if sync:
         _sync_folder(folder)
+
+
+def _replace_patiently(beside: str, target: str) -> None:
+    """Replace a file. Windows refuses while somebody reads either, a virus scanner for instance."""
+    for seconds in _PAUSES:
+        with contextlib.suppress(PermissionError):
+            os.replace(beside, target)
+            return
+        time.sleep(seconds)
+    os.replace(beside, target)
 
 
 def remove_abandoned(folder: str | os.PathLike[str], suffix: str) -> None:

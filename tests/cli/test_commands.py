@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pursuit
+from pursuit.cli import main
 from pursuit.cli.commands import app
 from pursuit.estimators.table import choice
 
@@ -311,6 +313,51 @@ def test_unseen_categories_are_counted(houses, model, tmp_path):
     )
 
 
+@pytest.fixture(scope="module")
+def model_of_many_scripts(tmp_path_factory):
+    """A model whose columns have names that Windows' Western encoding does not have."""
+    path = tmp_path_factory.mktemp("scripts") / "m.pursuit"
+    table = {"价格": np.arange(20.0), "Łódź": np.arange(20.0) % 3, "Größe": np.arange(20.0) % 5}
+    pipeline = pursuit.make_table_pipeline(pursuit.SparseKernelRidge(n_basis=5))
+    pipeline.fit(pa.table({**table, "y": np.arange(20.0)}), target="y").save(path)
+    return path
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
+def test_pipes_get_what_their_encoding_has(model_of_many_scripts, encoding, monkeypatch, capfd):
+    """Names of columns are the user's, and on Windows pipes are seldom in UTF-8."""
+
+    def said(*words):
+        pipe = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", pipe)
+        monkeypatch.setattr(sys, "argv", ["pursuit", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        pipe.flush()
+        assert (ended.value.code, capfd.readouterr().err) == (0, "")
+        return pipe.buffer.getvalue().decode(encoding)
+
+    names = ["价格", "Łódź", "Größe"]
+    shown = said("inspect", model_of_many_scripts)
+    for name in names:
+        assert name.encode(encoding, "backslashreplace").decode(encoding) in shown
+    assert json.loads(said("inspect", model_of_many_scripts, "--json"))["columns"] == names
+    assert "--target" in said("fit", "--help")
+    assert said("papers", "list").startswith("name")
+
+
+@pytest.mark.parametrize(
+    ("platform", "shown"),
+    [("linux", "'C:\\my models\\m.pursuit'"), ("win32", '"C:\\my models\\m.pursuit"')],
+)
+def test_words_are_quoted_as_the_shell_of_the_system_takes_them(monkeypatch, platform, shown):
+    from pursuit.cli import console
+
+    monkeypatch.setattr(console.sys, "platform", platform)
+    assert console.quoted("C:\\my models\\m.pursuit") == shown
+    assert console.quoted("m.pursuit") == "m.pursuit"
+
+
 def test_debug_shows_where(houses, tmp_path):
     result = run("fit", houses / "houses.csv", "-t", "prise", "-o", tmp_path / "m", "--debug")
     assert "Traceback" in result.stderr
@@ -370,7 +417,10 @@ def lines(separator=",", n=30, **more):
 def test_what_is_read_is_never_replaced(houses, model, tmp_path):
     table = written(tmp_path / "t.csv", (houses / "houses.csv").read_text(encoding="utf-8"))
     link = tmp_path / "link.csv"
-    link.symlink_to(table)
+    try:
+        link.symlink_to(table)
+    except OSError:  # Windows asks for a privilege
+        link = table
     before = {path: path.read_bytes() for path in (table, model)}
     for words in (
         ["fit", table, "-t", "price", "-o", table],

@@ -81,7 +81,7 @@ def test_the_report(done, command):
 
 
 def test_a_folder_that_takes_no_files(command, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     found = command("run", "z03-section8", "--output", tmp_path / "file" / "folder")
     assert found.exit_code == 1
     [line] = found.stderr.splitlines()
@@ -113,7 +113,7 @@ def test_an_unknown_name(command, tmp_path):
 
 
 def test_a_file_in_the_place_of_the_folder(command, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     found = command("run", "z03-section8", "--output", tmp_path / "file")
     assert found.exit_code == 2
     assert "is a file: name a folder" in found.stderr

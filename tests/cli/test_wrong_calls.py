@@ -61,15 +61,16 @@ def at(tmp_path_factory):
     for name, columns in tables.items():
         (folder / name).write_text(_csv(columns), encoding="utf-8")
     (folder / "twice.csv").write_text(
-        "area,price,price\n" + "".join(f"{i},{i},{i}\n" for i in range(_N))
+        "area,price,price\n" + "".join(f"{i},{i},{i}\n" for i in range(_N)),
+        encoding="utf-8",
     )
-    (folder / "header-only.csv").write_text("area,city,price\n")
-    (folder / "empty.csv").write_text("")
-    (folder / "ragged.csv").write_text("area,price\n1,2\n1,2,3\n")
+    (folder / "header-only.csv").write_text("area,city,price\n", encoding="utf-8")
+    (folder / "empty.csv").write_text("", encoding="utf-8")
+    (folder / "ragged.csv").write_text("area,price\n1,2\n1,2,3\n", encoding="utf-8")
     (folder / "latin.csv").write_bytes(_csv(_columns()).replace("Wien", "Köln").encode("latin-1"))
     (folder / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)))
-    (folder / "headless.csv").write_text("1,2\n3,4\n5,6\n")
-    (folder / "notes.txt").write_text("hello")
+    (folder / "headless.csv").write_text("1,2\n3,4\n5,6\n", encoding="utf-8")
+    (folder / "notes.txt").write_text("hello", encoding="utf-8")
     (folder / "sheet.xlsx").write_bytes(b"PK\3\4 nothing")
     (folder / "broken.parquet").write_bytes(b"PAR1 nonsense")
     (folder / "broken.pursuit").write_bytes(b"not a model")
@@ -78,7 +79,7 @@ def at(tmp_path_factory):
         folder / "nested.parquet",
     )
     (folder / "empty-folder").mkdir()
-    (folder / "taken.pursuit").write_text("keep me")
+    (folder / "taken.pursuit").write_text("keep me", encoding="utf-8")
     small = ["--model", "sparse", "--n-basis", 8, "--quiet"]
     for target, other, name in (("price", "kind", "price"), ("kind", "price", "kind")):
         words = ["fit", folder / "good.csv", "-t", target, "--drop", other]

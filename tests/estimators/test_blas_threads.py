@@ -40,6 +40,12 @@ def blas_threads():
     return max(library["num_threads"] for library in threadpool_info())
 
 
+needs_blas = pytest.mark.skipif(
+    all(library["user_api"] != "blas" for library in threadpool_info()),
+    reason="nobody can set the number of threads of this BLAS, such as Apple's Accelerate",
+)
+
+
 class WatchedRows:
     """Rows that note how many threads BLAS has while they are read."""
 
@@ -55,6 +61,7 @@ class WatchedRows:
         return self.X[index]
 
 
+@needs_blas
 def test_blas_is_released_while_rows_are_read():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((ROWS, 2))

@@ -285,7 +285,7 @@ def test_an_interrupted_choice_is_not_kept_as_finished(tmp_path):
 
 def test_a_folder_that_cannot_be(tmp_path):
     X, y = waves(50)
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ValueError, match=r"checkpoint '.*file' is a file: name a folder"):
         process_of(tmp_path / "file").fit(X, y)
     with pytest.raises(ValueError, match="'checkpoint' parameter"):

@@ -388,7 +388,7 @@ def halting_kernel(folder):
             except FileNotFoundError:
                 pass
             else:
-                (folder / "process").write_text(str(os.getpid()))
+                (folder / "process").write_text(str(os.getpid()), encoding="utf-8")
                 time.sleep(600)
         squares = (A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1) - 2 * A @ B.T
         return np.exp(-0.5 * np.maximum(squares, 0.0))

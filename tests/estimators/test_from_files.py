@@ -422,7 +422,7 @@ class TestWrongCalls:
                 model.fit(path, times)
 
     def test_no_rows(self, model, tmp_path):
-        (tmp_path / "none.csv").write_text("a,y\n")
+        (tmp_path / "none.csv").write_text("a,y\n", encoding="utf-8")
         with pytest.raises(ValueError, match=r"none\.csv holds no rows"):
             model.fit(tmp_path / "none.csv", target="y")
 

@@ -344,10 +344,11 @@ def test_intervals_that_are_categories_and_other_types():
 def test_texts_of_a_file_stay_texts(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(
-        "zip,x\n" + "".join(f"{'01234' if i % 2 else 'A1'},{i * i}\n" for i in range(20))
+        "zip,x\n" + "".join(f"{'01234' if i % 2 else 'A1'},{i * i}\n" for i in range(20)),
+        encoding="utf-8",
     )
     encoder = TableEncoder().fit(path)
-    path.write_text("zip,x\n01234,1\n01234,2\n")
+    path.write_text("zip,x\n01234,1\n01234,2\n", encoding="utf-8")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.asarray(encoder.transform(path).coded)[:, 0].tolist() == [0.0, 0.0]
@@ -507,11 +508,13 @@ def test_other_columns_decide_what_a_point_is():
 
 def test_a_file_with_decimal_commas_may_have_points_before_thousands(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("x;y;z;c\n1.234;0,5;0.25;a\n999;1,25;1.5;b\n-2.500;;nan;a\n12;3;2;b\n")
+    path.write_text(
+        "x;y;z;c\n1.234;0,5;0.25;a\n999;1,25;1.5;b\n-2.500;;nan;a\n12;3;2;b\n", encoding="utf-8"
+    )
     encoder = TableEncoder(min_rows=1).fit(path)
     numbers = [[1234, 0.5, 0, 0.25, 0], [999, 1.25, 0, 1.5, 0], [-2500, 1.25, 1, 1.5, 1]]
     np.testing.assert_array_equal(np.asarray(encoder.transform(path))[:3, :5], numbers)
-    path.write_text("x;y;z;c\n1.234;0,5;0.25;a\n")
+    path.write_text("x;y;z;c\n1.234;0,5;0.25;a\n", encoding="utf-8")
     np.testing.assert_array_equal(np.asarray(encoder.transform(path))[:, :5], numbers[:1])
 
 

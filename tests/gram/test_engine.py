@@ -210,7 +210,8 @@ def test_blas_has_one_thread_in_every_block_and_is_released_between_them():
             named = dict(sums(task, task.sample.rows, kernel, workers))
         names.append(list(named))
         results.append(list(named.values()))
-    assert between == [{1}] * 3 + [{2}] * 3
+    # Of Apple's Accelerate nobody knows the number of threads.
+    assert between == ([{1}] * 3 + [{2}] * 3 if blas_threads() else [set()] * 6)
     assert names[0] == names[1]
     for name, one, two in zip(names[0], *results, strict=True):
         np.testing.assert_array_equal(one, two, err_msg=name)

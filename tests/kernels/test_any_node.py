@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from oracles import matern_correlation
+from oracles import matern_correlation, needs_long_double
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -231,6 +231,7 @@ def test_values(seed):
     np.testing.assert_allclose(node.diag(A), kernel.diag(A), rtol=1e-11)
 
 
+@needs_long_double
 @pytest.mark.parametrize("seed", DRAWS)
 def test_theta(seed):
     kernel, A, B, W = drawn(seed)
@@ -262,6 +263,7 @@ def test_evaluated(seed):
     np.testing.assert_allclose(pullback(weights), expected, rtol=1e-7, atol=1e-8 * scale)
 
 
+@needs_long_double
 @pytest.mark.parametrize("seed", DRAWS)
 def test_points(seed):
     kernel, A, B, W = drawn(seed)
@@ -282,6 +284,7 @@ def test_points(seed):
         assert_sums(node.points(A, B, W)[:, feature], (W * slopes).T)
 
 
+@needs_long_double
 @pytest.mark.parametrize("seed", DRAWS)
 def test_diag_points(seed):
     kernel, A, B, W = drawn(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import matern_correlation
+from oracles import matern_correlation, needs_long_double
 
 from pursuit.kernels.matern import LARGE_ORDER, Matern, correlation
 from pursuit.kernels.stationary import Matern32, Matern52, Stationary
@@ -23,6 +23,7 @@ def test_values(nu):
     np.testing.assert_allclose(u, 1.7 * exact(nu, SQUARES).astype(float), rtol=2e-12)
 
 
+@needs_long_double
 @pytest.mark.parametrize("nu", ORDERS + LARGE)
 def test_fall(nu):
     """-2 times the derivative by r², where differences have enough digits."""
@@ -52,6 +53,7 @@ def test_far_away(nu):
     np.testing.assert_array_equal(Matern(nu).fall(far), 0.0)
 
 
+@needs_long_double
 @pytest.mark.parametrize("nu", [0.05, 0.3, 1.0])
 def test_tiny_distances_of_rough_functions(nu):
     """They are not near 1 until the distance is very small, and rounding must not show."""

@@ -15,9 +15,17 @@ def blas_threads():
     return [lib["num_threads"] for lib in ThreadpoolController().select(user_api="blas").info()]
 
 
+needs_blas = pytest.mark.skipif(
+    not ThreadpoolController().select(user_api="blas").lib_controllers,
+    reason="nobody can set the number of threads of this BLAS, such as Apple's Accelerate",
+)
+
+
 @pytest.fixture
 def two_threads():
     """A process whose BLAS has two threads, whatever the environment says."""
+    if not blas_threads():
+        pytest.skip("nobody can set the number of threads of this BLAS")
     with ThreadpoolController().select(user_api="blas").limit(limits=2):
         assert set(blas_threads()) == {2}
         yield
@@ -46,6 +54,7 @@ def test_an_error_of_a_task_is_raised(n_jobs):
         workers.map(fail, range(3))
 
 
+@needs_blas
 def test_blas_has_one_thread_inside_and_its_own_number_outside():
     before = blas_threads()
     with Workers(2):
@@ -74,7 +83,7 @@ def test_a_system_without_affinity_offers_all_cores(monkeypatch):
 
 
 def test_no_number_is_what_blas_would_use():
-    assert resolve_n_jobs(None) == max(blas_threads())
+    assert resolve_n_jobs(None) == max(blas_threads(), default=1)
     with Workers(2):
         assert resolve_n_jobs(None) == 1
 
@@ -84,7 +93,7 @@ def test_libraries_are_looked_for_once(monkeypatch):
     monkeypatch.setattr(module, "ThreadpoolController", None)
     with Workers(None) as workers:
         assert workers.n_threads == threads
-        assert set(blas_threads()) == {1}
+        assert set(blas_threads()) <= {1}
 
 
 def test_no_threads_is_refused():
@@ -100,6 +109,7 @@ def test_slices(size, width, expected):
     assert [(s.start, s.stop) for s in Workers.slices(size, width)] == expected
 
 
+@needs_blas
 def test_blas_keeps_its_number_when_contexts_of_several_threads_overlap():
     before = blas_threads()
     first, second = Workers(1), Workers(1)

@@ -83,7 +83,7 @@ def test_nothing_is_there_before_something_is_written(folder):
 
 def test_a_summary_of_another_kind_is_refused(folder):
     folder.mkdir(parents=True)
-    (folder / "summary.csv").write_text("name,other\na,b\n")
+    (folder / "summary.csv").write_text("name,other\na,b\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"summary\.csv is not a summary that this version wrote"):
         read_records(folder)
 
@@ -119,5 +119,5 @@ def test_lines_with_commas_and_quotes_survive(folder):
     odd = replace(result(), we_get='4, "about"; 5')
     save_result(folder, "z02-rate", odd, "full")
     assert read_records(folder)[0].here == '4, "about"; 5'
-    with (folder / "summary.csv").open(newline="") as text:
+    with (folder / "summary.csv").open(newline="", encoding="utf-8") as text:
         assert len(next(csv.reader(text))) == len(Record._fields)

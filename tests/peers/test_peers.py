@@ -87,7 +87,9 @@ def test_an_argument_without_a_counterpart_is_refused_by_name():
 )
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_what_is_left_out_exists(name):
-    functions = set(re.findall(r"^def (test_\w+)", source(name).read_text(), re.MULTILINE))
+    functions = set(
+        re.findall(r"^def (test_\w+)", source(name).read_text(encoding="utf-8"), re.MULTILINE)
+    )
     assert {test.partition("[")[0] for test in LEFT_OUT[name]} - functions == set()
     assert all(len(reason) > 10 for reason in LEFT_OUT[name].values())
 

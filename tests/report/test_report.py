@@ -219,7 +219,7 @@ def test_wrong_calls(tmp_path):
     with pytest.raises(TypeError, match=r"rows in memory, and X is the path 'new\.csv': read"):
         model.report(path, "new.csv", y)
     assert not path.exists()
-    path.write_text("before")
+    path.write_text("before", encoding="utf-8")
     with pytest.raises(StoreError, match="is a folder"):
         model.report(tmp_path)
     assert [found.read_text(encoding="utf-8") for found in tmp_path.iterdir()] == ["before"]

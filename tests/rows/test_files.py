@@ -174,7 +174,7 @@ def test_columns_of_words_can_be_read_but_are_no_features():
 
 class TestCsv:
     def read(self, tmp_path, text, name="some.csv"):
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
         return open_table(tmp_path / name)
 
     def test_whole_numbers_may_become_others_later(self, tmp_path):
@@ -223,7 +223,7 @@ class TestCsv:
         self.read(folder, "a,b\n1,2\n", "1.csv")
         self.read(folder, "a,b\n3,4.5\n", "2.csv")
         assert read_all(open_table(folder)).tolist() == [[1.0, 2.0], [3.0, 4.5]]
-        (folder / "3.csv").write_text("a,c\n3,4.5\n")
+        (folder / "3.csv").write_text("a,c\n3,4.5\n", encoding="utf-8")
         with pytest.raises(ValueError, match=r"3\.csv has the columns"):
             open_table(folder)
         assert self.read(tmp_path, "a\tb\n1\t2\n", "tabs.tsv").shape == (1, 2)
@@ -248,6 +248,44 @@ class TestCsv:
         del selection
         gc.collect()
         assert not spool.exists()
+
+    @pytest.fixture
+    def refusing(self, tmp_path, monkeypatch):
+        """A system that removes no file that is mapped into memory, as Windows does not."""
+        maps, unlink = Path("/proc/self/maps"), Path.unlink
+        if not maps.exists():
+            pytest.skip("what is mapped cannot be looked up")
+
+        def unlink_unmapped(path, missing_ok=False):
+            if str(path) in maps.read_text(encoding="utf-8"):
+                raise PermissionError(13, "it is mapped", str(path))
+            unlink(path, missing_ok)
+
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        monkeypatch.setattr(Path, "unlink", unlink_unmapped)
+
+    def test_the_temporary_file_is_removed_after_its_mapping(self, tmp_path, refusing):
+        table = self.read(tmp_path, "a,b\n1,2\n3,4\n")
+        selection = table.select(["b"])
+        del table
+        gc.collect()
+        assert selection.take(np.array([1])).tolist() == [[4.0]]
+        del selection
+        gc.collect()
+        assert not list(tmp_path.glob("*.arrow"))
+
+    def test_a_temporary_file_that_is_still_mapped_is_removed_later(self, tmp_path, refusing):
+        table = self.read(tmp_path, "a,b\n1.5,2\n3,4\n")
+        [batch] = table.batches(["a"])
+        del table
+        gc.collect()
+        [spool] = tmp_path.glob("*.arrow")
+        assert batch.column(0).to_pylist() == [1.5, 3.0]
+        del batch
+        gc.collect()
+        other = self.read(tmp_path, "a,b\n1,2\n", "other.csv")
+        assert not spool.exists()
+        assert other.n_rows == 1
 
     def test_a_failed_read_leaves_no_temporary_file(self, tmp_path, monkeypatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -432,7 +470,7 @@ def test_an_arrow_data_set(tmp_path):
 def test_values_of_many_lines_in_a_long_file(tmp_path):
     lines = [f'{i},"{"x" * (i % 60)}\n\n{i},1,2\n",{i % 7}' for i in range(60_000)]
     path = tmp_path / "notes.csv"
-    path.write_text("\n".join(["a,note,b", *lines]))
+    path.write_text("\n".join(["a,note,b", *lines]), encoding="utf-8")
     assert path.stat().st_size > 2 << 20  # pyarrow cuts files into pieces of 1 MiB
     a, b = open_table(path).read(["a", "b"])
     assert np.array_equal(a, np.arange(60_000))
@@ -518,13 +556,13 @@ class TestRefusals:
     def test_paths(self, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"there is no file or folder .*gone\.parquet"):
             open_table(tmp_path / "gone.parquet")
-        (tmp_path / "notes.txt").write_text("none")
+        (tmp_path / "notes.txt").write_text("none", encoding="utf-8")
         with pytest.raises(ValueError, match=r"notes\.txt is of no kind that can be read"):
             open_table(tmp_path / "notes.txt")
         with pytest.raises(ValueError, match="holds no Parquet or CSV files"):
             open_table(tmp_path)
         for kind in ("parquet", "npy"):
-            (tmp_path / f"false.{kind}").write_text("not what it says")
+            (tmp_path / f"false.{kind}").write_text("not what it says", encoding="utf-8")
             with pytest.raises(ValueError, match=rf"false\.{kind} is not a"):
                 open_table(tmp_path / f"false.{kind}")
         write_csv(tmp_path / "1.csv", matrix())
@@ -620,6 +658,13 @@ def test_what_is_a_path(tmp_path, monkeypatch):
         assert not is_path(other)
 
 
+@pytest.mark.parametrize("separator", ["/", "\\"])
+def test_paths_of_windows_have_either_separator(separator, monkeypatch):
+    monkeypatch.setattr("pursuit.rows.files.os.sep", "\\")
+    assert is_path(f"a{separator}b")
+    assert not is_path("gaussian")
+
+
 def test_a_lazy_frame_is_known_without_what_it_would_have_to_compute():
     polars = pytest.importorskip("polars")
     computed = property(lambda self: pytest.fail("an attribute of the lazy frame was computed"))
@@ -637,7 +682,7 @@ def test_a_lazy_frame_is_known_without_what_it_would_have_to_compute():
 def test_the_header_says_what_separates_values(tmp_path, separator):
     header = separator.join(['"a, b; c | d"', "two", "three"])
     rows = [separator.join(map(str, (i, i + 0.5, 2 * i))) for i in range(5)]
-    (tmp_path / "t.csv").write_text("\n".join([header, *rows]) + "\n")
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
     table = open_table(tmp_path / "t.csv")
     assert table.columns == ("a, b; c | d", "two", "three")
     expected = [[i, i + 0.5, 2 * i] for i in range(5)]
@@ -653,7 +698,7 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path, before):
 
 
 def test_columns_asked_for_as_texts_are_not_read_as_numbers(tmp_path):
-    (tmp_path / "t.csv").write_text("code,x,?\n007,1,a\n12,?,b\n,3,NA\n")
+    (tmp_path / "t.csv").write_text("code,x,?\n007,1,a\n12,?,b\n,3,NA\n", encoding="utf-8")
     table = open_file(tmp_path / "t.csv", ["code", "elsewhere"])
     assert [field.type for field in table.schema] == ["string", "int64", "string"]
     [batch] = table.batches(["code", "?", "x"])
@@ -677,9 +722,9 @@ def test_a_parquet_file_that_changes_between_passes_is_refused(tmp_path):
 
 def test_a_guessed_separator_is_said(tmp_path):
     path = tmp_path / "units.csv"
-    path.write_text("size;kg,price;eur,age;a\n1,2,3\n")
+    path.write_text("size;kg,price;eur,age;a\n1,2,3\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"separated by ';', which is more frequent in the header"):
         open_table(path)
-    path.write_text("size;kg,price;eur\n1;2;3\n")
+    path.write_text("size;kg,price;eur\n1;2;3\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"no column 'price'.* most frequent there .*quotes"):
         open_table(path).select(["price"])

@@ -475,7 +475,7 @@ def test_a_name_that_is_too_long_says_so(tmp_path):
 
 
 def test_a_file_is_replaced_when_it_is_complete(path):
-    path.write_text("before")
+    path.write_text("before", encoding="utf-8")
     with pytest.raises(TypeError, match="bytes"), replacing(path) as file:
         file.writelines([b"a part", "which a text cannot follow"])
     assert path.read_text(encoding="utf-8") == "before"
@@ -484,6 +484,29 @@ def test_a_file_is_replaced_when_it_is_complete(path):
         assert path.read_text(encoding="utf-8") == "before"
     assert path.read_text(encoding="utf-8") == "after"
     assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("n_refusals", [2, 9])
+def test_a_file_that_somebody_reads_for_a_moment_is_replaced(example, monkeypatch, n_refusals):
+    """Windows replaces no file that is open."""
+    before, left, replace = example.read_bytes(), [PermissionError] * n_refusals, os.replace
+
+    def refusing(*paths):
+        if left:
+            raise left.pop()
+        replace(*paths)
+
+    monkeypatch.setattr(pursuit.store, "fcntl", None)
+    monkeypatch.setattr(pursuit.store, "_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(pursuit.store.os, "replace", refusing)
+    if n_refusals == 2:
+        write(example, {"x": 1}, {})
+        assert read(example)[0] == {"x": 1}
+    else:
+        with pytest.raises(PermissionError):
+            write(example, {"x": 1}, {})
+        assert example.read_bytes() == before
+    assert os.listdir(example.parent) == [example.name]
 
 
 def test_what_is_not_a_plain_file_is_not_replaced():

@@ -47,7 +47,7 @@ def toys(tmp_path, monkeypatch):
     package.mkdir()
     (package / "__init__.py").touch()
     for name, source in TOYS.items():
-        (package / f"{name}.py").write_text(source)
+        (package / f"{name}.py").write_text(source, encoding="utf-8")
     (tmp_path / "docs").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
 def main() -> None:
     """Run the command. Without typer, say what to install."""
+    # Pipes of Windows are seldom in UTF-8: what they cannot hold is escaped, as on standard error.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from pursuit.cli.commands import app
     except ModuleNotFoundError as error:

@@ -6,11 +6,13 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import list2cmdline
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -82,9 +84,17 @@ def say(text: str = "", *, quiet: bool = False) -> None:
 def say_json(facts: dict[str, Any]) -> None:
     """Print one JSON object on standard output; numbers that JSON has not are null."""
     text = json.dumps(finite(facts), indent=2, ensure_ascii=False, allow_nan=False)
-    # JSON has escapes of its own for what a terminal must not get.
-    print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+    # JSON has escapes of its own for what a terminal must not get, or a pipe cannot hold.
+    print("".join(c if c == "\n" or _shows(c) else json.dumps(c)[1:-1] for c in text))
     sys.stdout.flush()
+
+
+def _shows(character: str) -> bool:
+    """Whether standard output can show a character."""
+    with contextlib.suppress(UnicodeEncodeError):
+        character.encode(sys.stdout.encoding or "utf-8")
+        return character.isprintable()
+    return False
 
 
 def finite(value: Any) -> Any:
@@ -99,6 +109,11 @@ def finite(value: Any) -> Any:
 def counted(number: int, thing: str) -> str:
     """A number of things, in words."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def quoted(word: object) -> str:
+    """A word of a command that is proposed, as the system's own shell takes it."""
+    return list2cmdline([str(word)]) if sys.platform == "win32" else shlex.quote(str(word))
 
 
 def tell(text: str, *, quiet: bool = False) -> None:

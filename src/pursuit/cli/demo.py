@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import shlex
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pursuit.cli.console import Debug, Force, WrongCallError, ending, say
+from pursuit.cli.console import Debug, Force, WrongCallError, ending, quoted, say
 from pursuit.cli.files import refuse_output
 from pursuit.cli.fit import fit
 from pursuit.cli.fitting import Kind
@@ -49,7 +48,7 @@ def demo(
 
     def show(*words: object) -> None:
         say()
-        say(f"$ pursuit {shlex.join(map(str, words))}")
+        say(f"$ pursuit {' '.join(map(quoted, words))}")
 
     words = ["--target", "distance", "--model", "sparse", "--n-basis", _BASIS]
     show("fit", table, *words, "-o", model)

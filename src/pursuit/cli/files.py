@@ -50,7 +50,8 @@ def table_in(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _spooled(path: Path, suffix: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="pursuit-") as folder:
+    # After an error the file may still be open, and Windows would refuse to remove it.
+    with tempfile.TemporaryDirectory(prefix="pursuit-", ignore_cleanup_errors=True) as folder:
         kept = Path(folder) / f"{_HERE}{suffix}"
         with contextlib.ExitStack() as stack:
             source = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from pursuit.cli.console import (
     TableArgument,
     WrongCallError,
     ending,
+    quoted,
     say,
     say_json,
     tell,
@@ -202,5 +202,5 @@ def _say(result: Result, output: Path, quiet: bool) -> None:
     for text in result.lines(shown):
         line(text, quiet=quiet)
     if not is_stream(output):
-        name = shlex.quote(shown)
+        name = quoted(shown)
         say(f"next: pursuit predict {name} NEW.csv -o out.csv, pursuit inspect {name}", quiet=quiet)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pursuit.cli.console import WrongCallError, counted, progress_of, tell
+from pursuit.cli.console import WrongCallError, counted, progress_of, quoted, tell
 from pursuit.cli.files import file_for
 
 _LEAST_SECONDS = 30.0
@@ -258,12 +257,12 @@ def _remedy(problems: dict[str, str], request: Request) -> str:
         )
     told = "; ".join(f"column {name!r}: {problem}" for name, problem in problems.items())
     told = re.sub(r'date_format="([^"]*)"', _as_option, told)
-    drop = " ".join(f"--drop {shlex.quote(name)}" for name in problems)
+    drop = " ".join(f"--drop {quoted(name)}" for name in problems)
     return f"{told}: add --drop-unusable, or {drop}."
 
 
 def _as_option(form: re.Match[str]) -> str:
-    return f"--date-format {shlex.quote(form[1])}"
+    return f"--date-format {quoted(form[1])}"
 
 
 # The model

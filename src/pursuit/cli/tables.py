@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pursuit.cli.console import WrongCallError
+from pursuit.cli.console import WrongCallError, quoted
 from pursuit.cli.fitting import Request
 from pursuit.estimators.table.columns import clean
 from pursuit.estimators.table.read import of_arrow
@@ -46,7 +45,7 @@ def chosen_columns(table: BatchedTable, request: Request) -> BatchedTable:
     if copy in chosen and copy not in request.features:
         raise WrongCallError(
             f"{table.name} has the target {target!r} twice, and the second, {copy!r}, would be a "
-            f"feature: add --drop {shlex.quote(copy)} to leave it out."
+            f"feature: add --drop {quoted(copy)} to leave it out."
         )
     return table.select([*chosen, target, *weights])
 

@@ -5,7 +5,7 @@ pyarrow is imported when a table is made; otherwise numpy and the rest of this r
 
 from __future__ import annotations
 
-import contextlib
+import atexit
 import copy
 import importlib
 import os
@@ -236,10 +236,10 @@ class ArrowTable(BatchedTable):
 
     def __init__(self, table: Any, name: str) -> None:
         self._parts = _Batches(table.to_batches())
-        super().__init__(table.schema, [batch.num_rows for batch in self._parts], name)
+        super().__init__(table.schema, [batch.num_rows for batch in self._parts.held], name)
 
     def _scan(self, parts: Sequence[int], columns: Sequence[str]) -> Iterator[Any]:
-        return (self._parts[part].select(list(columns)) for part in parts)
+        return (self._parts.held[part].select(list(columns)) for part in parts)
 
 
 def spooled(schema: Any, batches: Iterable[Any], name: str) -> ArrowTable:
@@ -248,6 +248,7 @@ def spooled(schema: Any, batches: Iterable[Any], name: str) -> ArrowTable:
     So the rows are the same and in the same order in every pass, and can be fetched by number.
     """
     pa = require_pyarrow(name)
+    _remove_left()
     handle, path = tempfile.mkstemp(suffix=".arrow", prefix="pursuit-")
     os.close(handle)
     try:
@@ -261,12 +262,15 @@ def spooled(schema: Any, batches: Iterable[Any], name: str) -> ArrowTable:
         _remove(path)
         raise
     # Selections of columns share the batches, so the file lives as long as any of them.
-    weakref.finalize(table._parts, _remove, path)
+    weakref.finalize(table._parts, _remove, path, table._parts.held)
     return table
 
 
-class _Batches(list[Any]):
-    """A list that can be referred to weakly."""
+class _Batches:
+    """What selections of columns share: the end of the last one is the end of the batches."""
+
+    def __init__(self, held: list[Any]) -> None:
+        self.held = held
 
 
 def _merged(batches: Iterable[Any], name: str) -> Iterator[Any]:
@@ -297,6 +301,23 @@ def _pandas_index(schema: Any) -> set[str]:
     return {column for column in noted if isinstance(column, str)}
 
 
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
-        Path(path).unlink()
+_LEFT: set[str] = set()
+"""Files that could not be removed yet: Windows removes none that is mapped into memory."""
+
+
+def _remove(path: str, held: list[Any] | None = None) -> None:
+    """Remove a file, and before it the batches that map it; arrays made of them may be left."""
+    if held is not None:
+        held.clear()
+    try:
+        Path(path).unlink(missing_ok=True)
+        _LEFT.discard(path)
+    except OSError:
+        _LEFT.add(path)
+
+
+@atexit.register
+def _remove_left() -> None:
+    """Try again."""
+    for path in tuple(_LEFT):
+        _remove(path)

@@ -39,7 +39,8 @@ def is_path(X: Any) -> bool:
         return True
     if not isinstance(X, str) or not X:
         return False
-    return os.sep in X or "://" in X or file_kind(X) != "" or _exists(Path(X))
+    # Windows takes both separators.
+    return "/" in X or os.sep in X or file_kind(X) != "" or _exists(Path(X))
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
