@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import os
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -121,6 +122,34 @@ def test_a_process_that_never_begins_to_fit_has_failed(monkeypatch):
     assert "loading" in line.note
 
 
+def test_a_fit_ends_when_the_command_was_killed(tmp_path):
+    alive = tmp_path / "alive"
+    child = (
+        "import os, time\nfrom pathlib import Path\nfrom benchmarks.frontier.fit import end_with\n"
+        f"end_with(os.getppid())\nPath({str(alive)!r}).touch()\ntime.sleep(60)\n"
+    )
+    parent = (
+        "import subprocess, sys, time\nfrom pathlib import Path\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\n"
+        f"while not Path({str(alive)!r}).exists(): time.sleep(0.05)\n"
+        "print(child.pid, flush=True)\ntime.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        pid = int(process.stdout.readline())
+        os.kill(pid, 0)
+        process.kill()
+    end = time.monotonic() + 20.0
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+    pytest.fail("the fit goes on")
+
+
 def test_a_model_that_stopped_by_itself_is_capped_and_keeps_its_errors():
     line = run(events(FITTING, FITTED | {"stopped_early": True}, PREDICTED, BARS))
     assert (line.status, line.rmse) == ("capped", 0.25)
@@ -145,10 +174,10 @@ def test_what_is_missing_is_skipped_with_what_to_do(monkeypatch):
     from benchmarks.frontier import run as module
 
     def missing(name):
-        raise NotAvailableError(f"{name} is missing: set PURSUIT_DATA")
+        raise NotAvailableError(f"{name} is missing in /home/anna/data: set PURSUIT_DATA")
 
     line = module.run_cell(cell(), missing, lambda *_: pytest.fail("no process"), 1.0)
-    assert (line.status, line.note) == ("skipped", "housing is missing: set PURSUIT_DATA")
+    assert (line.status, line.note) == ("skipped", "housing is missing in data: set PURSUIT_DATA")
     monkeypatch.setattr("benchmarks.solvers.find_spec", lambda name: None)
     peer = run("raise ValueError", model="GPBoost", setting="vecchia")
     assert peer.status == "skipped"
@@ -182,6 +211,41 @@ def test_lines_survive_the_file(tmp_path):
     # A second store begins with what the first has written; plans that are given up are kept.
     again = Store(tmp_path / "x.csv", [cell(), cell(seed=1)])
     assert list(again.lines) == [cell(), cell(seed=1), known.cell]
+
+
+def test_a_skip_replaces_no_fit(tmp_path):
+    from benchmarks.frontier.store import Line, Store
+
+    nothing = Line("housing", None, None, "SparseGPRegressor", "128 functions", 0, status="skipped")
+    store = Store(tmp_path / "x.csv", [cell()])
+    assert store.put(nothing)
+    known = replace(nothing, rows=9, features=2, fit_seconds=1.0, rmse=0.5, status="ok")
+    assert store.put(known)
+    assert not store.put(nothing)
+    assert Store(tmp_path / "x.csv", [cell()]).lines == {cell(): known}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (",rmse,", ",error,", "line 1: the columns must be dataset, rows"),
+        ("0.5", "0;5", "line 2: could not convert string to float: '0;5'"),
+        (",ok,", ",done,", "line 2: 'done' is not one of"),
+        ("housing,9,2", "housing,9", "line 2: "),
+        ("housing", "<<<<<<< HEAD\nhousing", "line 2: zip"),
+        ("x\n", "x\n", "line 3: housing, m, s, seed 0 stands here twice"),
+    ],
+)
+def test_a_file_that_somebody_has_broken_is_refused(tmp_path, before, after, message):
+    from benchmarks.frontier.store import Line, Store, written
+
+    path = tmp_path / "x.csv"
+    text = written([Line("housing", 9, 2, "m", "s", 0, rmse=0.5, status="ok", note="x")])
+    assert before in text
+    text = text.replace(before, after)
+    path.write_text(text + text.splitlines()[-1] + "\n" if before == after else text)
+    with pytest.raises(ValueError, match=message):
+        Store(path, [cell()])
 
 
 def test_the_description_has_machine_and_versions_but_no_names_or_paths(tmp_path):
@@ -250,6 +314,46 @@ def test_an_interrupted_run_goes_on_where_it_stopped(command):
     command.done.clear()
     assert command.main(words) == 0
     assert command.done == []
+
+
+def test_a_fit_is_not_stored_before_its_machine(command, monkeypatch):
+    def killed(store, line):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.Store, "put", killed)
+    with pytest.raises(KeyboardInterrupt):
+        command.main(["--datasets", "housing", "--models", "sparse"])
+    assert json.loads(command.RESULTS.with_suffix(".json").read_text())["machines"]
+
+
+def test_a_second_run_at_the_same_time_ends_at_once(command):
+    with command._alone(command.RESULTS.parent):
+        with pytest.raises(SystemExit, match="another run"):
+            command.main(["--datasets", "housing"])
+        assert command.main(["--datasets", "housing", "--list"]) == 0
+    assert command.done == []
+    assert command.main(["--datasets", "housing", "--models", "sparse"]) == 0
+
+
+def test_fits_to_other_data_are_not_mixed_with_those_that_are_stored(command, monkeypatch):
+    from benchmarks.data import NotAvailableError
+
+    said = []
+
+    def run_cell(which, shape, fit, cap):
+        with pytest.raises(NotAvailableError) as error:
+            shape(which.dataset)
+        said.append(str(error.value))
+        return command.Line(which.dataset, None, None, which.model, which.setting, which.seed)
+
+    command.main(["--datasets", "housing", "--models", "sparse", "--seeds", "0"])
+    monkeypatch.setattr(command, "_shape", lambda name, n_rows: (10, 2))
+    monkeypatch.setattr(command, "run_cell", run_cell)
+    command.main(["--datasets", "housing", "--models", "sparse"])
+    assert len(said) == 6
+    assert said[0] == (
+        "other data: housing has 10 training rows of 2 features here, its stored fits had 9 of 2"
+    )
 
 
 def test_failed_fits_are_done_again_when_asked_for(command):
