@@ -147,12 +147,12 @@ def test_models_are_compared_on_the_first_split_and_fits_that_failed_left_out(re
 
 def test_the_frontier_has_a_line_per_data_set_and_the_best_setting_of_each_model(results):
     lines = script().frontier(results)
-    cells = "0.120 / −0.800 / 30 | 0.174 / −0.320 / 100 | 0.270 / −0.100 / 80 | 0.260 / – / 4.0"
+    cells = "**0.120** / −0.800 / 30 | 0.174 / −0.320 / 100 | 0.270 / −0.100 / 80 | 0.260 / – / 4.0"
     assert lines[-4:] == [
-        "| data (rows × features) | SparseGPRegressor | GPyTorch | GPBoost | LightGBM |",
+        "| data (rows × features) | SparseGPRegressor | GPyTorch | GPBoost | LightGBM, default |",
         "| --- | ---: | ---: | ---: | ---: |",
         f"| kin40k (36 000 × 8) | {cells} |",
-        "| flights (1 000 000 × 9) | – | – | – | 0.900 / – / 40 |",
+        "| flights (1 000 000 × 9) | – | – | – | **0.900** / – / 40 |",
     ]
     assert "GPBoost is fitted to 10 000 rows at most." in lines
 
