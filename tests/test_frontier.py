@@ -508,7 +508,7 @@ def rows_of(table):
 
 def test_tables_show_every_setting_and_why_there_is_no_figure(stored):
     make = drawing()
-    first = make.tables(*stored).partition("other\n-----")[0]
+    first = make.tables(*stored).partition(make.ALL_FITS)[2].partition("other\n~~~~~")[0]
     head, *rows = rows_of(first.partition(":widths:")[2])
     assert head[2] == "fit, s"
     assert rows[0] == [
@@ -554,6 +554,69 @@ def test_the_figure_has_a_point_per_measured_setting_and_counts_the_others(store
     assert "no point: no error bars: 1, over 600 s: 1" in make.figure(density, *stored)
 
 
+def test_the_page_begins_with_who_wins(stored):
+    make = drawing()
+    results, _ = stored
+    page = (DOCS / "frontier.rst").read_text(encoding="utf-8")
+    assert f":end-before: {make.ALL_FITS}\n" in page
+    assert f":start-after: {make.ALL_FITS}\n" in page
+    first = make.tables(*stored).partition(make.ALL_FITS)[0]
+    assert "The others on tiny." in first
+    head, *rows = rows_of(first.partition(":widths:")[2])
+    assert head[1:3] == ["least RMSE, ours", "least RMSE, others"]
+    # "other" has no fits. 16 functions have no density.
+    assert rows == [
+        [
+            "tiny",
+            "0.200 in 2 s: SparseGPRegressor, 8 functions",
+            "**0.150** in > 600 s: GPyTorch SGPR, converged",
+            "-0.10 in 2 s: SparseGPRegressor, 8 functions",
+            "**-0.50** in > 600 s: GPyTorch SGPR, converged",
+            "0.150 in > 600 s: GPyTorch SGPR, converged",
+        ]
+    ]
+    # Near errors are equal, and the quicker is told; densities of some rows are not compared.
+    changed = STORED.replace(
+        "0.01,0.2,-0.1,0.95,ok,", "0.01,0.1505,-0.9,0.9,ok,error bars of 9 rows"
+    )
+    changed = changed.replace("0.1,0.25,,", "0.1,0.3,-0.497,")
+    results.write_text(changed, encoding="utf-8")
+    first = make.tables(*stored).partition(make.ALL_FITS)[0]
+    assert "Both are within 1 % on tiny." in first
+    assert rows_of(first.partition(":widths:")[2])[1] == [
+        "tiny",
+        "0.150 in 2 s: SparseGPRegressor, 8 functions",
+        "0.150 in > 600 s: GPyTorch SGPR, converged",
+        "-0.50 in 20 s: SparseGPRegressor, 16 functions",
+        "-0.50 in > 600 s: GPyTorch SGPR, converged",
+        "0.150 in 2 s: SparseGPRegressor, 8 functions",
+    ]
+
+
+def test_a_bad_setting_stands_at_the_edge_with_an_arrow(stored):
+    make = drawing()
+    results, _ = stored
+    arrow = 'l4 -5l4 5"'
+    results.write_text(STORED.replace(",0.25,", ",0.21,"), encoding="utf-8")
+    assert arrow not in make.figure(make.MEASURES[0], *stored)
+    # The other setting says what the model can do, so that this one does not widen the panel.
+    results.write_text(STORED.replace(",0.25,", ",25,"), encoding="utf-8")
+    picture = make.figure(make.MEASURES[0], *stored)
+    assert picture.count(arrow) == 1
+    assert "16 functions: 25.000, 20 s" in picture
+    assert make.MEASURES[0].limits([[0.2, 25.0], [0.15]]) == pytest.approx(
+        (0.15, 0.2 * (0.2 / 0.15) ** 0.25)
+    )
+    assert make.MEASURES[2].limits([[0.2, 0.9]]) == (0.85, 0.95)
+
+
+def test_the_axis_says_that_fits_were_stopped(stored):
+    make = drawing()
+    picture = make.figure(make.MEASURES[0], *stored)
+    # "tiny" has a fit that was stopped, "other" none.
+    assert (picture.count(">&gt; 600<"), picture.count(">600<")) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("number", "before", "after"), [(0, ",0.25,", ",25,"), (1, ",-0.1,", ",9e9,"), (2, "0.95", "0")]
 )
@@ -583,6 +646,15 @@ def test_the_page_is_what_the_script_draws_from_the_stored_fits():
     drawn = {make.IMAGES / measure.file: make.figure(measure) for measure in make.MEASURES}
     for path, text in {make.TABLES: make.tables(), **drawn}.items():
         assert path.read_text(encoding="utf-8") == text, "run python docs/make_frontier.py"
+
+
+def test_the_page_says_what_the_settings_are():
+    from benchmarks.frontier.settings import SETTINGS
+
+    told = json.loads((DOCS / "benchmarks" / "frontier.json").read_text(encoding="utf-8"))
+    stored = {(s["model"], s["setting"]): s["text"] for s in told["settings"]}
+    changed = "fits with other words were not done with this setting: --again all does them again"
+    assert stored == {(s.model, s.name): s.text for s in SETTINGS}, changed
 
 
 def test_the_stored_fits_are_those_that_are_planned():
