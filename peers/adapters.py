@@ -158,7 +158,7 @@ class GaussianProcessRegressor(_Process, pursuit.SparseGPRegressor):
 
 
 class ExactProcess(_Process, pursuit.ExactGPRegressor):
-    """The exact process, which has no joint covariances and draws."""
+    """The exact process."""
 
     ours, peer = pursuit.ExactGPRegressor, PeerGPR
 
@@ -170,14 +170,12 @@ class ExactProcess(_Process, pursuit.ExactGPRegressor):
         self, X: Any, return_std: bool = False, return_cov: bool = False, **options: Any
     ) -> Any:
         """Error bars include the noise of White terms, but not ``alpha``, as those of the peer."""
-        if return_cov:
-            raise NotOfferedError("joint covariances and draws are SparseGPRegressor's")
         own = {"include_noise": self.has_white} | options
-        return super().predict(X, return_std, **own)
+        return super().predict(X, return_std, return_cov, **own)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Any:
-        """Not there."""
-        raise NotOfferedError("joint covariances and draws are SparseGPRegressor's")
+        """Draws with the noise of White terms only."""
+        return super().sample_y(X, n_samples, random_state, include_noise=self.has_white)
 
 
 class FullScaleProcess(_Process, pursuit.FullScaleGPRegressor):

@@ -191,10 +191,34 @@ def plain(title):
     return re.sub(r"\W+", " ", title.replace("{", "").replace("}", "")).lower().strip()
 
 
-def test_the_address_of_the_repository_is_one():
-    """None is known yet: when there is one, both files must name it."""
-    urls = project().get("urls", {})
-    assert urls.get("Source") == yaml.safe_load(text("CITATION.cff")).get("repository-code")
+def test_a_release_has_addresses(tmp_path):
+    """The repository does not know its own: the workflow that builds a release writes them."""
+    release = " ".join(
+        step.get("run", "") for step in workflow("release.yml")["jobs"]["build"]["steps"]
+    )
+    assert release.index("tools/add_addresses.py") < release.index("make dist")
+    for name in ("pyproject.toml", "CITATION.cff", "README.md"):
+        (tmp_path / name).write_text(text(name), encoding="utf-8")
+
+    address = "https://example.org/someone/pursuit"
+    tool("add_addresses").add(f"{address}/", "v1.2.3", tmp_path)
+
+    urls = tomllib.loads((tmp_path / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    citation = yaml.safe_load((tmp_path / "CITATION.cff").read_text("utf-8"))
+    assert urls["Source"] == citation["repository-code"] == address
+    assert all(page.startswith(address) for page in urls.values())
+    before, after = (
+        re.findall(r"\]\(([^)]+)\)", page)
+        for page in (text("README.md"), (tmp_path / "README.md").read_text("utf-8"))
+    )
+    inside = [link for link in before if not link.startswith(("http", "#"))]
+    assert len(inside) > 10
+    for link, absolute in zip(before, after, strict=True):
+        kind = "raw" if link.endswith(".svg") else "blob"
+        assert absolute == (f"{address}/{kind}/v1.2.3/{link}" if link in inside else link)
+
+    with pytest.raises(SystemExit, match="has addresses already"):
+        tool("add_addresses").add(address, "v1.2.3", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -656,6 +656,25 @@ def refuse_diagonal(diagonal: Any, result: str) -> None:
         raise ValueError(f"diagonal has no part in {result}: leave it out.")
 
 
+def refuse_two_spreads(return_std: bool, return_cov: bool) -> None:
+    """Refuse to return both spreads."""
+    if return_std and return_cov:
+        raise ValueError(
+            "return_std and return_cov cannot both be true: the diagonal of the covariance is the "
+            "square of the standard deviation."
+        )
+
+
+def refuse_matrix_covariance(estimator: Any) -> None:
+    """Refuse a joint covariance where k of pairs of new rows is not known."""
+    if reads_matrix(estimator):
+        raise ValueError(
+            "return_cov needs k between all pairs of the rows, which a precomputed matrix of "
+            "k(x, training rows) does not hold: use return_std=True with diagonal=, or fit with a "
+            "callable kernel."
+        )
+
+
 def rows_again(estimator: Any, X: Any) -> tuple[RowSource, Any]:
     """Training rows, passed to a fitted model, and the validated X."""
     rows, X = prediction_rows(estimator, X)

@@ -217,9 +217,14 @@ class SampledRows:
             )
         return draws[:, 0] if single else draws
 
+    @property
+    def _observation_noise(self: Any) -> float:
+        """Noise variance of new observations in normalised units."""
+        return float(self._spread.noise)
+
     def _observed(self: Any, X: Any, values: Floats, rng: Any) -> Floats:
         """Values of functions, with the noise of the model added."""
-        scale = np.sqrt(self._spread.noise) * self._scale.scale
+        scale = np.sqrt(self._observation_noise) * self._scale.scale
         values += (scale[:, None] if values.ndim == 3 else scale) * rng.standard_normal(
             values.shape
         )

@@ -68,6 +68,7 @@ from pursuit.estimators.inputs import (
     in_double,
     named_columns,
     positive,
+    refuse_two_spreads,
     training_rows,
     validate_decay,
     validate_items,
@@ -438,11 +439,7 @@ class FullScaleGPRegressor(
         if self.n_neighbors_ == 0:
             predict = in_double(self.global_.predict)
             return predict(X, return_std, return_cov, include_noise=include_noise)
-        if return_std and return_cov:
-            raise ValueError(
-                "return_std and return_cov cannot both be true: the diagonal of the covariance is "
-                "the square of the standard deviation."
-            )
+        refuse_two_spreads(return_std, return_cov)
         rows = self._query_rows(X)
         with Workers(self.n_jobs) as workers:
             local: LocalModel = self._ready(workers)

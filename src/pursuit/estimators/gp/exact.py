@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import numbers
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,6 +31,7 @@ from pursuit.estimators.arguments import (
 )
 from pursuit.estimators.fit_run import CallbackSupportMixin, FitRun, interrupt, with_callbacks
 from pursuit.estimators.gp.error_bars import TermCovariance, std_gradient
+from pursuit.estimators.gp.exact_covariance import joint_covariance
 from pursuit.estimators.gp.exact_system import (
     Accuracy,
     DirectSystem,
@@ -69,6 +69,8 @@ from pursuit.estimators.inputs import (
     positive,
     reads_matrix,
     refuse_diagonal,
+    refuse_matrix_covariance,
+    refuse_two_spreads,
     rows_again,
     training_rows,
     validate_items,
@@ -76,7 +78,13 @@ from pursuit.estimators.inputs import (
     validate_weights,
 )
 from pursuit.estimators.intervals import ProcessIntervals, set_aside
-from pursuit.estimators.kernel_model import Expansion, KernelModel, ScoredRows, in_precision_of_rows
+from pursuit.estimators.kernel_model import (
+    Expansion,
+    KernelModel,
+    SampledRows,
+    ScoredRows,
+    in_precision_of_rows,
+)
 from pursuit.estimators.parts import PartsOfProcess
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.scales import in_range, kept
@@ -111,6 +119,7 @@ class ExactGPRegressor(
     MultiOutputMixin,
     GroupedOutputs,
     ScoredRows,
+    SampledRows,
     GradientProcess,
     PartsOfProcess,
     ProcessIntervals,
@@ -401,15 +410,16 @@ class ExactGPRegressor(
         self,
         X: Any,
         return_std: bool = False,
+        return_cov: bool = False,
         *,
         include_noise: bool = True,
         diagonal: ArrayLike | None = None,
     ) -> Any:
-        """Mean of the prediction and, when asked for, its standard deviation, in units of y.
+        """Mean of the prediction and, when asked for, its spread, in units of y.
 
         The standard deviation is the middle of :meth:`std_bounds` with ``tol=0.01``. Where the
-        model was fitted by conjugate gradients it needs a solution for every row of X: some
-        iterations for a few hundred rows at a time.
+        model was fitted by conjugate gradients, standard deviations and covariances need a solution
+        for every row of X: some iterations for a few hundred rows at a time.
 
         Parameters
         ----------
@@ -417,6 +427,9 @@ class ExactGPRegressor(
             k(rows, training rows) when ``kernel="precomputed"``.
         return_std : bool, default False
             Also return the standard deviation at each row.
+        return_cov : bool, default False
+            Also return the joint covariance of the rows, which takes n_train x n_rows numbers of
+            memory. After conjugate gradients its diagonal is at most 1.01² times the exact one.
         include_noise : bool, default True
             Whether the spread is that of a new observation, or of the function alone.
         diagonal : array of shape (n_rows,), optional
@@ -426,13 +439,19 @@ class ExactGPRegressor(
         -------
         mean : array of shape (n_rows,) or (n_rows, n_outputs)
         std : array of the same shape, if ``return_std``
+        cov : array of shape (n_rows, n_rows) or (n_rows, n_rows, n_outputs), if ``return_cov``
         """
+        refuse_two_spreads(return_std, return_cov)
         check_is_fitted(self)
+        if return_cov:
+            refuse_matrix_covariance(self)
         if not return_std:
-            refuse_diagonal(diagonal, "a mean alone")
+            refuse_diagonal(diagonal, "a covariance" if return_cov else "a mean alone")
         coefficients = self.dual_coef_.reshape(len(self._weights), -1)
         mean = self._scale.restore(self._expanded(X, coefficients))
         mean = mean[:, 0] if self._single_output else mean
+        if return_cov:
+            return mean, self._covariance(X, include_noise)
         if not return_std:
             return mean
         lower, upper = self.std_bounds(X, include_noise=include_noise, diagonal=diagonal)
@@ -508,17 +527,44 @@ class ExactGPRegressor(
         upper = np.maximum((known - least).high, 0.0)
         lower = np.maximum((known - most).low, 0.0)
         if np.any(upper - lower > 1.001 * width * (lower + offset)):
-            warnings.warn(
-                f"some bounds are further apart than tol={tol:g} after max_iter={self.max_iter} "
-                "iterations: they hold, but raise max_iter or preconditioner_size to bring them "
-                "together.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self._warn_of_bounds_apart(tol)
         noise = self.noise_ if include_noise else 0.0
         lower = np.sqrt((lower + noise) * (1.0 - gamma(8)))[:, None] * self._scale.scale
         upper = np.sqrt((upper + noise) * (1.0 + gamma(8)))[:, None] * self._scale.scale
         return (lower[:, 0], upper[:, 0]) if self._single_output else (lower, upper)
+
+    def _warn_of_bounds_apart(self, tol: float) -> None:
+        warn(
+            f"some bounds are further apart than tol={tol:g} after max_iter={self.max_iter} "
+            "iterations: they hold, but raise max_iter or preconditioner_size to bring them "
+            "together.",
+            ConvergenceWarning,
+        )
+
+    def _covariance(self, X: Any, include_noise: bool) -> Floats:
+        """Joint covariance in units of y: shape (n_rows, n_rows[, n_outputs])."""
+        if self._parts:
+            parts = [part._covariance(X, include_noise) for part in self._parts]
+            return joined_outputs(parts, self._part_columns)
+        queries = held(self, validate_items(self, X, reset=False))
+        offset = self.noise_ * (1.0 if include_noise else _LATENT_FLOOR)
+        width = (1.0 + _STD_TOL) ** 2 - 1.0
+        with Workers(self.n_jobs) as workers:
+            nothing = self._sample(np.zeros((len(self._weights), 1)))
+            system = self._system(self._problem(nothing, self._compiled(queries), workers))
+            covariance, apart = joint_covariance(
+                system, self._points, queries, width, offset, self.max_iter
+            )
+        if apart.any():
+            self._warn_of_bounds_apart(_STD_TOL)
+        if include_noise:
+            covariance[np.diag_indices_from(covariance)] += self.noise_
+        covariances: Floats = covariance[:, :, None] * self._scale.scale**2
+        return covariances[:, :, 0] if self._single_output else covariances
+
+    @property
+    def _observation_noise(self) -> float:
+        return self.noise_
 
     def _shares(self, problem: Problem, queries: Any) -> Floats:
         """How exact k(x, rows) is for each query; a matrix is exact."""

@@ -210,6 +210,18 @@ class Accuracy:
         return np.asarray(above <= self.tol * (left + self.offset))
 
 
+def close_enough(
+    kappa: Floats, wanted: Accuracy
+) -> Callable[[Iterate], NDArray[np.bool_]]:
+    """Whether iterates for columns κ bound κ'B⁻¹κ as closely as wanted."""
+
+    def done(now: Iterate) -> NDArray[np.bool_]:
+        least = column_dots(kappa[:, now.columns] + now.residual, now.v)
+        return wanted.reached(now.columns, least, now.energy)
+
+    return done
+
+
 class ExactSystem(Protocol):
     """A way to solve for all rows."""
 
@@ -317,12 +329,7 @@ class IterativeSystem:
         self, kappa: Floats, wanted: Accuracy, unsure: Floats | None = None
     ) -> tuple[Floats, Floats]:
         """Bounds on κ'B⁻¹κ."""
-
-        def done(now: Iterate) -> NDArray[np.bool_]:
-            least = column_dots(kappa[:, now.columns] + now.residual, now.v)
-            return wanted.reached(now.columns, least, now.energy)
-
-        found = self.approximate(kappa, done, wanted.max_iter)
+        found = self.approximate(kappa, close_enough(kappa, wanted), wanted.max_iter)
         error = self.arithmetic.residual_error(kappa, found.v)
         sizes = system_root(self.problem)[:, 0] * self.arithmetic.rows.sizes
         residual = Rounded(found.residual, error)

@@ -78,6 +78,8 @@ from pursuit.estimators.inputs import (
     prediction_rows,
     reads_matrix,
     refuse_diagonal,
+    refuse_matrix_covariance,
+    refuse_two_spreads,
     validate_items,
 )
 from pursuit.estimators.intervals import ProcessIntervals, set_aside
@@ -597,21 +599,13 @@ class SparseGPRegressor(
         std : array of the same shape, if ``return_std``
         cov : array of shape (n_rows, n_rows) or (n_rows, n_rows, n_outputs), if ``return_cov``
         """
-        if return_std and return_cov:
-            raise ValueError(
-                "return_std and return_cov cannot both be true: the diagonal of the covariance is "
-                "the square of the standard deviation."
-            )
+        refuse_two_spreads(return_std, return_cov)
         self._check_fitted()
         if not (return_std or return_cov):
             refuse_diagonal(diagonal, "a mean alone")
             return self._as_fitted(self._values(X))
-        if return_cov and reads_matrix(self):
-            raise ValueError(
-                "return_cov needs k between all pairs of the rows, which a precomputed matrix of "
-                "k(x, training rows) does not hold: use return_std=True with diagonal=, or fit "
-                "with a callable kernel."
-            )
+        if return_cov:
+            refuse_matrix_covariance(self)
         if self._parts:
             options = {"return_std": return_std, "return_cov": return_cov, "diagonal": diagonal}
             found = [
