@@ -6,7 +6,7 @@ LOWEST := .venv-lowest
 RECIPES := .venv-recipes
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest coverage verify torture peers recipes bench lint docs dist clean
+.PHONY: help demo test lowest coverage verify torture peers recipes bench frontier lint docs dist clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -50,6 +50,9 @@ recipes: $(RECIPES)/.installed  ## the recipes with other packages: they run and
 
 bench: $(VENV)/.installed-bench  ## time and accuracy beside other libraries
 	$(BIN)/python -m benchmarks --all --quiet
+
+frontier: $(VENV)/.installed-bench  ## error against time on six data sets, hours; goes on where it stopped
+	$(BIN)/python -m benchmarks frontier
 
 lint: $(VENV)/.installed-lint  ## style, types and the import contract
 	$(BIN)/ruff check .

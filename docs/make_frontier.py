@@ -34,7 +34,7 @@ STYLES = {
     "GPyTorch SVGP": ("#c9621a", "square"),
     "GPBoost": ("#d64550", "diamond"),
     "LightGBM": ("#2fa866", "triangle"),
-    "HistGradientBoosting": ("#7aa52b", "triangle"),
+    "HistGradientBoosting": ("#7aa52b", "tip"),
     "Nystroem + Ridge": ("#8c929c", "circle"),
     "GaussianProcessRegressor": ("#8c929c", "square"),
 }
@@ -44,11 +44,20 @@ WIDTH, COLUMNS = 980, 3
 PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP = 318, 250, 46, 28
 PLOT_WIDTH, PLOT_HEIGHT = 258, 170
 LEGEND_LINE = 22
+ALL_FITS = ".. All fits follow."
+"""Where the second part of the tables begins: the page has text between the two."""
+EQUAL_ERROR, EQUAL_DENSITY, NEAR = 1.01, 0.01, 1.05
+"""Errors are equal within this factor, densities within this difference; what is near in error."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of the results that has a figure; what is beyond its limits stands at the edge."""
+    """A column of the results that has a figure; what is beyond its limits stands at the edge.
+
+    Less is better, unless a value is wanted. A panel reaches from the least value to the best of
+    each model and a quarter further, but not beyond ``most``: a model is at the edge where another
+    of its settings shows what it can do, or where it is worse than the mean of the targets.
+    """
 
     column: str
     label: str
@@ -59,16 +68,28 @@ class Measure:
     logarithmic: bool = False
     wanted: float | None = None
 
-    def limits(self, values):
-        """Least and largest value of a panel, with some room."""
-        shown = [*values, *([] if self.wanted is None else [self.wanted])]
+    def limits(self, series):
+        """Least and largest value of a panel, from the values of each model."""
+        shown = [value for values in series for value in values]
         if not shown:
             return (0.1, 1.0) if self.logarithmic else (0.0, 1.0)
-        low, high = max(min(shown), self.least), min(max(shown), self.most)
-        low, high = min(low, max(shown)), max(high, min(shown))
+        if self.wanted is None:
+            low, high = min(shown), max(map(min, series))
+            further = (
+                high * (high / low) ** 0.25 if self.logarithmic else high + 0.25 * (high - low)
+            )
+            high = min(further, max(shown), self.most)
+        else:
+            low, high = max(min(shown), self.least), max(*shown, self.wanted)
+        return min(low, high), high
+
+    def span(self, series):
+        """Bottom and top of a panel: its limits, with some room."""
+        low, high = self.limits(series)
         if self.logarithmic:
-            return low / 1.06, high * 1.06
-        room = 0.06 * (high - low) or 0.01
+            room = max((high / low) ** 0.08, 1.01)
+            return low / room, high * room
+        room = 0.08 * (high - low) or 0.01
         return low - room, high + room
 
 
@@ -76,11 +97,11 @@ class Measure:
 MEASURES = (
     Measure(
         "rmse", "test RMSE", "frontier.svg", "Test error against seconds of the fit",
-        most=1.2, logarithmic=True,
+        most=1.0, logarithmic=True,
     ),
     Measure(
         "nlpd", "test NLPD", "frontier-density.svg",
-        "Negative log density of the test rows against seconds of the fit", most=1.6,
+        "Negative log density of the test rows against seconds of the fit", most=1.42,
     ),
     Measure(
         "coverage95", "within 95 % intervals", "frontier-coverage.svg",
@@ -107,6 +128,10 @@ class Entry:
     def all(self, column):
         """Figures of the splits that have an error on the test rows."""
         return [float(line[column]) for line in self.lines if line["rmse"] and line[column]]
+
+    @property
+    def ours(self):
+        return self.model in OURS
 
     @property
     def capped(self):
@@ -181,7 +206,7 @@ def section(name, found, cap):
     sizes = sorted(
         {(line["rows"], line["features"]) for e in found for line in e.lines} - {("", "")}
     )
-    lines = [name, "-" * len(name), ""]
+    lines = [name, "~" * len(name), ""]
     if sizes:
         lines += [f"{sizes[0][0]} training rows, {sizes[0][1]} features.", ""]
     rows = [
@@ -211,9 +236,84 @@ def section(name, found, cap):
     return "\n".join([*lines, *list_table(rows, "16 11 7 7 7 7 7 6 13 13 14", "results"), ""])
 
 
+def winners(found, cap):
+    """Who has the least error and the least density on each data set, and who is near and quick."""
+    rows = [
+        (
+            *("data set", "least RMSE, ours", "least RMSE, others"),
+            *("least NLPD, ours", "least NLPD, others", "quickest near the least RMSE"),
+        )
+    ]
+    won = {"ours": [], "others": [], "about equal": []}
+    for name, some in by_dataset(found).items():
+        measured = [entry for entry in some if entry.first("rmse") is not None]
+        errors = best_of_both(measured, "rmse")
+        densities = best_of_both([e for e in measured if not few_error_bars(e)], "nlpd")
+        if None in (*errors, *densities):
+            continue
+        by_error = winner(*(math.log(e.first("rmse")) for e in errors), math.log(EQUAL_ERROR))
+        by_density = winner(*(e.first("nlpd") for e in densities), EQUAL_DENSITY)
+        won[by_error].append(name)
+        limit = NEAR * min(e.first("rmse") for e in errors)
+        near = [e for e in measured if e.first("rmse") <= limit]
+        quick = min(near, key=lambda e: e.first("fit_seconds"))
+        cells = [
+            shown(entry, column, digits, cap, bold=side == best)
+            for best, pair, column, digits in (
+                (by_error, errors, "rmse", 3),
+                (by_density, densities, "nlpd", 2),
+            )
+            for side, entry in zip(("ours", "others"), pair, strict=True)
+        ]
+        rows.append((escaped(name), *cells, shown(quick, "rmse", 3, cap, bold=False)))
+    if len(rows) == 1:
+        return ""
+    told = {
+        "ours": "ours have the lower error on",
+        "others": "the others on",
+        "about equal": f"both are within {100 * (EQUAL_ERROR - 1):.0f} % on",
+    }
+    parts = [f"{words} {', '.join(won[side])}" for side, words in told.items() if won[side]]
+    sentence = "; ".join(parts)
+    return "\n".join(
+        [
+            f"{sentence[0].upper()}{sentence[1:]}.",
+            "",
+            *list_table(rows, "10 18 18 18 18 18", "overview"),
+            "",
+        ]
+    )
+
+
+def best_of_both(measured, column):
+    """The entry of least value of ours, and of the others; None where there is none."""
+    sides = (
+        [e for e in measured if e.ours is ours and e.first(column) is not None]
+        for ours in (True, False)
+    )
+    return [min(side, key=lambda e: e.first(column), default=None) for side in sides]
+
+
+def few_error_bars(entry):
+    """Whether its density is that of a part of the test rows, not to be compared with others."""
+    return "error bars of" in entry.lines[0]["note"]
+
+
+def winner(ours, others, equal):
+    return "about equal" if abs(ours - others) <= equal else "ours" if ours < others else "others"
+
+
+def shown(entry, column, digits, cap, *, bold):
+    value = rounded(entry.first(column), digits)
+    return (
+        f"{f'**{value}**' if bold else value} in {fit_time(entry, cap)} s:"
+        f" {escaped(entry.model)}, {escaped(entry.setting)}"
+    )
+
+
 def described(facts):
     """What each setting is, and where it was measured."""
-    lines = ["Settings", "--------", ""]
+    lines = ["Settings", "~~~~~~~~", ""]
     rows = [("model", "setting", "splits", "what is set")]
     rows += [
         (escaped(s["model"]), escaped(s["setting"]), s["seeds"], escaped(s["text"]))
@@ -230,12 +330,11 @@ def described(facts):
 
 
 def tables(results=RESULTS, facts=ABOUT):
-    facts = about(facts)
-    parts = [
-        section(name, found, facts["cap_seconds"])
-        for name, found in by_dataset(entries(results)).items()
-    ]
-    return "\n".join([".. Written by make_frontier.py.\n", *parts, described(facts)])
+    facts, found = about(facts), entries(results)
+    cap = facts["cap_seconds"]
+    parts = [section(name, some, cap) for name, some in by_dataset(found).items()]
+    head = [".. Written by make_frontier.py.\n", winners(found, cap), f"{ALL_FITS}\n"]
+    return "\n".join([*head, *parts, described(facts)])
 
 
 def panels(measure, results=RESULTS, facts=ABOUT):
@@ -272,8 +371,8 @@ def figure(measure, results=RESULTS, facts=ABOUT):
         y = TOP + number // COLUMNS * PANEL_HEIGHT
         parts += [f'<g transform="translate({x} {y})">', *plot(panel, measure, cap), "</g>"]
     top = n_rows * PANEL_HEIGHT + 18
-    parts += legend(list(STYLES), top)
-    height = top + LEGEND_LINE * -(-len(STYLES) // 4) + 6
+    parts += legend(list(STYLES), top, cap)
+    height = top + LEGEND_LINE * (1 + -(-len(STYLES) // 4)) + 6
     head = (
         f'<svg class="frontier" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
         'role="img" '
@@ -304,7 +403,9 @@ STYLE = """<style>
 def plot(panel, measure, cap):
     """Axes, lines and points of a data set."""
     points = [point for series in panel["series"].values() for point in series]
-    low, high = measure.limits([point["value"] for point in points])
+    values = [[point["value"] for point in series] for series in panel["series"].values()]
+    least, most = measure.limits(values)
+    low, high = measure.span(values)
     scale = math.log if measure.logarithmic else float
     shortest = min((point["seconds"] for point in points), default=0.1)
     span = math.floor(math.log10(shortest)), math.log10(cap) + 0.06
@@ -313,8 +414,7 @@ def plot(panel, measure, cap):
         return PLOT_WIDTH * (math.log10(value) - span[0]) / (span[1] - span[0])
 
     def down(value):
-        place = (scale(high) - scale(max(low, min(value, high)))) / (scale(high) - scale(low))
-        return PLOT_HEIGHT * place
+        return PLOT_HEIGHT * (scale(high) - scale(value)) / (scale(high) - scale(low))
 
     parts = [f'<text class="name" x="0" y="-10">{escape(panel["dataset"])}</text>']
     for power in range(span[0], math.floor(span[1]) + 1):
@@ -323,8 +423,9 @@ def plot(panel, measure, cap):
             f"M{x:.1f} 0V{PLOT_HEIGHT}", x, PLOT_HEIGHT + 14, f"{10.0**power:g}", "middle"
         )
     parts += grid(
-        f"M{across(cap):.1f} 0V{PLOT_HEIGHT}", across(cap), PLOT_HEIGHT + 14, f"{cap:g}", "middle"
-    )
+        f"M{across(cap):.1f} 0V{PLOT_HEIGHT}", across(cap), PLOT_HEIGHT + 14,
+        f"&gt; {cap:g}" if any(point["capped"] for point in points) else f"{cap:g}", "middle",
+    )  # fmt: skip
     for tick in ticks(low, high, logarithmic=measure.logarithmic):
         y = down(tick)
         parts += grid(f"M0 {y:.1f}H{PLOT_WIDTH}", -5, y + 4, f"{tick:g}", "end")
@@ -336,7 +437,10 @@ def plot(panel, measure, cap):
         parts.append(f'<path class="wanted" d="M0 {down(measure.wanted):.1f}H{PLOT_WIDTH}"/>')
     for model, series in panel["series"].items():
         colour, shape = STYLES.get(model, OTHER)
-        places = [(across(p["seconds"]), down(p["value"])) for p in series]
+        inside = [max(least, min(p["value"], most)) for p in series]
+        places = [
+            (across(p["seconds"]), down(value)) for p, value in zip(series, inside, strict=True)
+        ]
         if len(places) > 1:
             path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
             wide = 2 if model in OURS else 1
@@ -345,6 +449,8 @@ def plot(panel, measure, cap):
             time = f"> {cap:g}" if point["capped"] else seconds(point["seconds"])
             words = f"{model}, {point['setting']}: {point['value']:.3f}, {time} s"
             parts.append(mark(x, y, shape, colour, hollow=point["capped"], title=words))
+            if not least <= point["value"] <= most:
+                parts.append(beyond(x, y, colour, up=point["value"] > most))
     words = {"capped": f"over {cap:g} s", "ok": "no error bars"}
     absent = [f"{words.get(state, state)}: {count}" for state, count in panel["absent"].items()]
     if absent:
@@ -367,6 +473,7 @@ def mark(x, y, shape, colour, *, hollow, title):
         "square": f"M{x - 4:.1f} {y - 4:.1f}h8v8h-8z",
         "diamond": f"M{x:.1f} {y - 5.5:.1f}l5.5 5.5l-5.5 5.5l-5.5 -5.5z",
         "triangle": f"M{x:.1f} {y - 5:.1f}l5 9h-10z",
+        "tip": f"M{x:.1f} {y + 5:.1f}l5 -9h-10z",
     }[shape]
     fill = "none" if hollow else colour
     return (
@@ -375,13 +482,26 @@ def mark(x, y, shape, colour, *, hollow, title):
     )
 
 
-def legend(models, top):
+def beyond(x, y, colour, *, up):
+    """An arrow at a point whose value is beyond the panel."""
+    sign = -1 if up else 1
+    drawn = f"M{x - 4:.1f} {y + 8 * sign:.1f}l4 {5 * sign}l4 {-5 * sign}"
+    return f'<path d="{drawn}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+
+
+def legend(models, top, cap):
     parts = []
     for number, model in enumerate(models):
         x, y = LEFT + number % 4 * 235, top + number // 4 * LEGEND_LINE
         parts.append(mark(x, y, STYLES[model][1], STYLES[model][0], hollow=False, title=model))
         name = f"pursuit {model}" if model in OURS else model
         parts.append(f'<text x="{x + 12}" y="{y + 4}">{escape(name)}</text>')
+    y = top + -(-len(models) // 4) * LEGEND_LINE + 4
+    words = (
+        f"Hollow: not done after {cap:g} s. Arrow: beyond the panel. Lines join the settings of a"
+        " model, thick ones are pursuit's."
+    )
+    parts.append(f'<text x="{LEFT - 6}" y="{y}">{words}</text>')
     return parts
 
 
@@ -400,9 +520,9 @@ def ticks(low, high, *, logarithmic):
 
 
 def main():
-    TABLES.write_text(tables(), encoding="utf-8")
+    TABLES.write_text(tables(), encoding="utf-8", newline="\n")
     for measure in MEASURES:
-        (IMAGES / measure.file).write_text(figure(measure), encoding="utf-8")
+        (IMAGES / measure.file).write_text(figure(measure), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

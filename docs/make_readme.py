@@ -30,10 +30,14 @@ COLUMNS = (
     "FullScaleGPRegressor",
     "GPyTorch",
     "GPBoost",
-    "LightGBM",
+    "LightGBM, default",
+    "LightGBM, tuned",
     "Nystroem",
 )
-"""How models of the README's table begin; of several that begin alike the best is shown."""
+"""How models and settings of the README's table begin; of those that begin alike the best is shown.
+
+LightGBM has two columns: by default it is so much faster that the best setting would hide it.
+"""
 DONE = "ok", "capped"
 """Values of the column ``status`` of runs that may have results; some were stopped by a cap."""
 
@@ -79,6 +83,10 @@ class Run:
     @property
     def ours(self):
         return self.model in pursuit.__all__ or self.model.startswith("pursuit")
+
+    @property
+    def name(self):
+        return f"{self.model}, {self.setting}"
 
     @property
     def data(self):
@@ -250,18 +258,17 @@ def size(results):
 
 def frontier(results):
     """A line per data set and a column per model: error, density and seconds."""
-    best = results.best()
-    columns = [name for name in COLUMNS if any(run.model.startswith(name) for run in best)]
+    runs = results.frontier()
+    columns = [name for name in COLUMNS if any(run.name.startswith(name) for run in runs)]
     rows, parts, lost = [], set(), []
-    for data in dict.fromkeys(run.data for run in best):
-        shown = [[run for run in best if run.data == data and run.model.startswith(name)]
+    for data in dict.fromkeys(run.data for run in runs):
+        shown = [[run for run in runs if run.data == data and run.name.startswith(name)]
                  for name in columns]  # fmt: skip
-        chosen = [min(runs, key=error, default=None) for runs in shown]
-        rows.append([data, *("–" if run is None else short(run) for run in chosen)])
-        measured = [run for run in chosen if run is not None]
-        winner = min(measured, key=error)
-        if not winner.ours and any(run.ours for run in measured):
+        chosen = [min(some, key=error, default=None) for some in shown]
+        winner = min(filter(None, chosen), key=error)
+        if not winner.ours and any(run.ours for run in filter(None, chosen)):
             lost.append(f"{winner.dataset} ({winner.model})")
+        rows.append([data, *("–" if run is None else short(run, winner.rmse) for run in chosen)])
         parts |= {
             f"{run.model} is fitted to {match[1]} rows at most."
             for run in filter(None, chosen)
@@ -272,9 +279,10 @@ def frontier(results):
     fits = results.fits()
     left = sum(row["status"] == "not run" for row in fits)
     return [
-        "Test RMSE / negative log density / seconds to fit on two cores, on the first split. Of",
-        "each model the setting of least test RMSE is shown; the",
-        "[stored results](docs/benchmarks/frontier.csv) have all settings and all splits.",
+        "Test RMSE / negative log density / seconds to fit on two cores, on the first split. The",
+        "least error of a line is bold. Of each column the setting of least test RMSE is shown.",
+        "All settings, all splits and more models are in the",
+        "[stored results](docs/benchmarks/frontier.csv).",
         *sorted(parts),
         *([f"Another library has the least error on {listed(lost)}."] if lost else []),
         *([f"{left} of {len(fits)} fits were not run yet."] if left else []),
@@ -288,8 +296,11 @@ def listed(words):
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def short(run):
-    return f"{digits(run.rmse)} / {digits(run.nlpd)} / {digits(run.fit, 2)}"
+def short(run, least=None):
+    """Error, density and seconds; the error is bold if it is the least as it is written."""
+    written = digits(run.rmse)
+    shown = f"**{written}**" if least is not None and written == digits(least) else written
+    return f"{shown} / {digits(run.nlpd)} / {digits(run.fit, 2)}"
 
 
 def against(results, peer):

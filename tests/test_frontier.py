@@ -5,6 +5,7 @@ import importlib.util
 import json
 import math
 import os
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -121,6 +122,34 @@ def test_a_process_that_never_begins_to_fit_has_failed(monkeypatch):
     assert "loading" in line.note
 
 
+def test_a_fit_ends_when_the_command_was_killed(tmp_path):
+    alive = tmp_path / "alive"
+    child = (
+        "import os, time\nfrom pathlib import Path\nfrom benchmarks.frontier.fit import end_with\n"
+        f"end_with(os.getppid())\nPath({str(alive)!r}).touch()\ntime.sleep(60)\n"
+    )
+    parent = (
+        "import subprocess, sys, time\nfrom pathlib import Path\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)\n"
+        f"while not Path({str(alive)!r}).exists(): time.sleep(0.05)\n"
+        "print(child.pid, flush=True)\ntime.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        pid = int(process.stdout.readline())
+        os.kill(pid, 0)
+        process.kill()
+    end = time.monotonic() + 20.0
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+    pytest.fail("the fit goes on")
+
+
 def test_a_model_that_stopped_by_itself_is_capped_and_keeps_its_errors():
     line = run(events(FITTING, FITTED | {"stopped_early": True}, PREDICTED, BARS))
     assert (line.status, line.rmse) == ("capped", 0.25)
@@ -145,10 +174,10 @@ def test_what_is_missing_is_skipped_with_what_to_do(monkeypatch):
     from benchmarks.frontier import run as module
 
     def missing(name):
-        raise NotAvailableError(f"{name} is missing: set PURSUIT_DATA")
+        raise NotAvailableError(f"{name} is missing in /home/anna/data: set PURSUIT_DATA")
 
     line = module.run_cell(cell(), missing, lambda *_: pytest.fail("no process"), 1.0)
-    assert (line.status, line.note) == ("skipped", "housing is missing: set PURSUIT_DATA")
+    assert (line.status, line.note) == ("skipped", "housing is missing in data: set PURSUIT_DATA")
     monkeypatch.setattr("benchmarks.solvers.find_spec", lambda name: None)
     peer = run("raise ValueError", model="GPBoost", setting="vecchia")
     assert peer.status == "skipped"
@@ -182,6 +211,41 @@ def test_lines_survive_the_file(tmp_path):
     # A second store begins with what the first has written; plans that are given up are kept.
     again = Store(tmp_path / "x.csv", [cell(), cell(seed=1)])
     assert list(again.lines) == [cell(), cell(seed=1), known.cell]
+
+
+def test_a_skip_replaces_no_fit(tmp_path):
+    from benchmarks.frontier.store import Line, Store
+
+    nothing = Line("housing", None, None, "SparseGPRegressor", "128 functions", 0, status="skipped")
+    store = Store(tmp_path / "x.csv", [cell()])
+    assert store.put(nothing)
+    known = replace(nothing, rows=9, features=2, fit_seconds=1.0, rmse=0.5, status="ok")
+    assert store.put(known)
+    assert not store.put(nothing)
+    assert Store(tmp_path / "x.csv", [cell()]).lines == {cell(): known}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (",rmse,", ",error,", "line 1: the columns must be dataset, rows"),
+        ("0.5", "0;5", "line 2: could not convert string to float: '0;5'"),
+        (",ok,", ",done,", "line 2: 'done' is not one of"),
+        ("housing,9,2", "housing,9", "line 2: "),
+        ("housing", "<<<<<<< HEAD\nhousing", "line 2: zip"),
+        ("x\n", "x\n", "line 3: housing, m, s, seed 0 stands here twice"),
+    ],
+)
+def test_a_file_that_somebody_has_broken_is_refused(tmp_path, before, after, message):
+    from benchmarks.frontier.store import Line, Store, written
+
+    path = tmp_path / "x.csv"
+    text = written([Line("housing", 9, 2, "m", "s", 0, rmse=0.5, status="ok", note="x")])
+    assert before in text
+    text = text.replace(before, after)
+    path.write_text(text + text.splitlines()[-1] + "\n" if before == after else text)
+    with pytest.raises(ValueError, match=message):
+        Store(path, [cell()])
 
 
 def test_the_description_has_machine_and_versions_but_no_names_or_paths(tmp_path):
@@ -250,6 +314,46 @@ def test_an_interrupted_run_goes_on_where_it_stopped(command):
     command.done.clear()
     assert command.main(words) == 0
     assert command.done == []
+
+
+def test_a_fit_is_not_stored_before_its_machine(command, monkeypatch):
+    def killed(store, line):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.Store, "put", killed)
+    with pytest.raises(KeyboardInterrupt):
+        command.main(["--datasets", "housing", "--models", "sparse"])
+    assert json.loads(command.RESULTS.with_suffix(".json").read_text())["machines"]
+
+
+def test_a_second_run_at_the_same_time_ends_at_once(command):
+    with command._alone(command.RESULTS.parent):
+        with pytest.raises(SystemExit, match="another run"):
+            command.main(["--datasets", "housing"])
+        assert command.main(["--datasets", "housing", "--list"]) == 0
+    assert command.done == []
+    assert command.main(["--datasets", "housing", "--models", "sparse"]) == 0
+
+
+def test_fits_to_other_data_are_not_mixed_with_those_that_are_stored(command, monkeypatch):
+    from benchmarks.data import NotAvailableError
+
+    said = []
+
+    def run_cell(which, shape, fit, cap):
+        with pytest.raises(NotAvailableError) as error:
+            shape(which.dataset)
+        said.append(str(error.value))
+        return command.Line(which.dataset, None, None, which.model, which.setting, which.seed)
+
+    command.main(["--datasets", "housing", "--models", "sparse", "--seeds", "0"])
+    monkeypatch.setattr(command, "_shape", lambda name, n_rows: (10, 2))
+    monkeypatch.setattr(command, "run_cell", run_cell)
+    command.main(["--datasets", "housing", "--models", "sparse"])
+    assert len(said) == 6
+    assert said[0] == (
+        "other data: housing has 10 training rows of 2 features here, its stored fits had 9 of 2"
+    )
 
 
 def test_failed_fits_are_done_again_when_asked_for(command):
@@ -404,7 +508,7 @@ def rows_of(table):
 
 def test_tables_show_every_setting_and_why_there_is_no_figure(stored):
     make = drawing()
-    first = make.tables(*stored).partition("other\n-----")[0]
+    first = make.tables(*stored).partition(make.ALL_FITS)[2].partition("other\n~~~~~")[0]
     head, *rows = rows_of(first.partition(":widths:")[2])
     assert head[2] == "fit, s"
     assert rows[0] == [
@@ -450,6 +554,69 @@ def test_the_figure_has_a_point_per_measured_setting_and_counts_the_others(store
     assert "no point: no error bars: 1, over 600 s: 1" in make.figure(density, *stored)
 
 
+def test_the_page_begins_with_who_wins(stored):
+    make = drawing()
+    results, _ = stored
+    page = (DOCS / "frontier.rst").read_text(encoding="utf-8")
+    assert f":end-before: {make.ALL_FITS}\n" in page
+    assert f":start-after: {make.ALL_FITS}\n" in page
+    first = make.tables(*stored).partition(make.ALL_FITS)[0]
+    assert "The others on tiny." in first
+    head, *rows = rows_of(first.partition(":widths:")[2])
+    assert head[1:3] == ["least RMSE, ours", "least RMSE, others"]
+    # "other" has no fits. 16 functions have no density.
+    assert rows == [
+        [
+            "tiny",
+            "0.200 in 2 s: SparseGPRegressor, 8 functions",
+            "**0.150** in > 600 s: GPyTorch SGPR, converged",
+            "-0.10 in 2 s: SparseGPRegressor, 8 functions",
+            "**-0.50** in > 600 s: GPyTorch SGPR, converged",
+            "0.150 in > 600 s: GPyTorch SGPR, converged",
+        ]
+    ]
+    # Near errors are equal, and the quicker is told; densities of some rows are not compared.
+    changed = STORED.replace(
+        "0.01,0.2,-0.1,0.95,ok,", "0.01,0.1505,-0.9,0.9,ok,error bars of 9 rows"
+    )
+    changed = changed.replace("0.1,0.25,,", "0.1,0.3,-0.497,")
+    results.write_text(changed, encoding="utf-8")
+    first = make.tables(*stored).partition(make.ALL_FITS)[0]
+    assert "Both are within 1 % on tiny." in first
+    assert rows_of(first.partition(":widths:")[2])[1] == [
+        "tiny",
+        "0.150 in 2 s: SparseGPRegressor, 8 functions",
+        "0.150 in > 600 s: GPyTorch SGPR, converged",
+        "-0.50 in 20 s: SparseGPRegressor, 16 functions",
+        "-0.50 in > 600 s: GPyTorch SGPR, converged",
+        "0.150 in 2 s: SparseGPRegressor, 8 functions",
+    ]
+
+
+def test_a_bad_setting_stands_at_the_edge_with_an_arrow(stored):
+    make = drawing()
+    results, _ = stored
+    arrow = 'l4 -5l4 5"'
+    results.write_text(STORED.replace(",0.25,", ",0.21,"), encoding="utf-8")
+    assert arrow not in make.figure(make.MEASURES[0], *stored)
+    # The other setting says what the model can do, so that this one does not widen the panel.
+    results.write_text(STORED.replace(",0.25,", ",25,"), encoding="utf-8")
+    picture = make.figure(make.MEASURES[0], *stored)
+    assert picture.count(arrow) == 1
+    assert "16 functions: 25.000, 20 s" in picture
+    assert make.MEASURES[0].limits([[0.2, 25.0], [0.15]]) == pytest.approx(
+        (0.15, 0.2 * (0.2 / 0.15) ** 0.25)
+    )
+    assert make.MEASURES[2].limits([[0.2, 0.9]]) == (0.85, 0.95)
+
+
+def test_the_axis_says_that_fits_were_stopped(stored):
+    make = drawing()
+    picture = make.figure(make.MEASURES[0], *stored)
+    # "tiny" has a fit that was stopped, "other" none.
+    assert (picture.count(">&gt; 600<"), picture.count(">600<")) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("number", "before", "after"), [(0, ",0.25,", ",25,"), (1, ",-0.1,", ",9e9,"), (2, "0.95", "0")]
 )
@@ -479,6 +646,15 @@ def test_the_page_is_what_the_script_draws_from_the_stored_fits():
     drawn = {make.IMAGES / measure.file: make.figure(measure) for measure in make.MEASURES}
     for path, text in {make.TABLES: make.tables(), **drawn}.items():
         assert path.read_text(encoding="utf-8") == text, "run python docs/make_frontier.py"
+
+
+def test_the_page_says_what_the_settings_are():
+    from benchmarks.frontier.settings import SETTINGS
+
+    told = json.loads((DOCS / "benchmarks" / "frontier.json").read_text(encoding="utf-8"))
+    stored = {(s["model"], s["setting"]): s["text"] for s in told["settings"]}
+    changed = "fits with other words were not done with this setting: --again all does them again"
+    assert stored == {(s.model, s.name): s.text for s in SETTINGS}, changed
 
 
 def test_the_stored_fits_are_those_that_are_planned():

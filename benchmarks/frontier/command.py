@@ -6,18 +6,21 @@ It goes on where it stopped: fits that are stored are not done again.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from benchmarks.data import NotAvailableError
 from benchmarks.frontier.cells import Cell, all_cells, by_priority
 from benchmarks.frontier.fit import few
 from benchmarks.frontier.run import fit_command, run_cell
 from benchmarks.frontier.sets import SETS
 from benchmarks.frontier.settings import SETTINGS
-from benchmarks.frontier.store import NOT_RUN, Line, Store
+from benchmarks.frontier.store import NOT_RUN, SKIPPED, Line, Store
 from benchmarks.unattended import end_cases_when_ended
 
 CAP = 600.0
@@ -32,42 +35,78 @@ def main(words: Sequence[str]) -> int:
     options = _options(words)
     develop = options.cap != CAP or options.rows is not None
     apart = DEVELOPMENT / f"frontier-{options.cap:g}-{options.rows or 'all'}.csv"
-    store = Store(apart if develop else RESULTS, all_cells())
-    redo = {None: set(), "failed": {"failed"}, "all": {"failed", "capped", "ok"}}[options.again]
-    todo = [
-        cell
-        for cell in by_priority(all_cells())
-        if _wanted(cell, options) and store.lines[cell].status in redo | {NOT_RUN, "skipped"}
-    ]
+    path = apart if develop else RESULTS
     if options.list:
+        todo = _todo(Store(path, all_cells()), options)
         for cell in todo:
             print(cell)
         print(f"{len(todo)} fits to do")
         return 0
     end_cases_when_ended()
-    store.write()
+    with _alone(path.parent):
+        store = Store(path, all_cells())
+        store.write()
+        try:
+            return int(_run(_todo(store, options), store, options))
+        finally:
+            print(f"written to {store.path.name}")
+            if not develop:
+                subprocess.run([sys.executable, str(DOCS / "make_frontier.py")], check=True)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """End if another run stores results in this folder: each would undo what the other stores."""
+    import fcntl  # not on every system
+
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        return int(_run(todo, store, options))
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another run stores its results in {folder.name}: wait for its end")
+        yield
     finally:
-        print(f"written to {store.path.name}")
-        if not develop:
-            subprocess.run([sys.executable, str(DOCS / "make_frontier.py")], check=True)
+        os.close(handle)
+
+
+def _todo(store: Store, options: argparse.Namespace) -> list[Cell]:
+    """The fits that are wanted and not stored, in the order of work."""
+    redo = {None: set(), "failed": {"failed"}, "all": {"failed", "capped", "ok"}}[options.again]
+    return [
+        cell
+        for cell in by_priority(all_cells())
+        if _wanted(cell, options) and store.lines[cell].status in redo | {NOT_RUN, SKIPPED}
+    ]
 
 
 def _run(todo: Sequence[Cell], store: Store, options: argparse.Namespace) -> bool:
     """Do the fits, and store each when it is done; whether one failed."""
+
+    def shape(name: str) -> tuple[int, int]:
+        found, stored = _shape(name, options.rows), store.shape(name)
+        if stored not in (None, found):
+            raise NotAvailableError(
+                f"other data: {name} has {found[0]} training rows of {found[1]} features here, its"
+                f" stored fits had {stored[0]} of {stored[1]}"
+            )
+        return found
+
     failed = False
     for number, cell in enumerate(todo, start=1):
         line = run_cell(
             cell,
-            lambda name: _shape(name, options.rows),
+            shape,
             fit_command(options.cap, options.rows),
             options.cap,
         )
-        store.put(line)
-        store.describe(options.cap, SETTINGS)
+        if line.fitted:
+            # First: no fit is stored whose machine and versions are not.
+            store.describe(options.cap, SETTINGS)
+        kept = "" if store.put(line) else "; what is stored of it stays"
         failed |= line.status == "failed"
-        print(f"{number}/{len(todo)}  {cell}: {told(line, options.cap)}", flush=True)
+        print(f"{number}/{len(todo)}  {cell}: {told(line, options.cap)}{kept}", flush=True)
     return failed
 
 

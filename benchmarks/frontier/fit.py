@@ -13,7 +13,8 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from threading import Thread
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -39,11 +40,23 @@ def main() -> None:
     parser.add_argument("--cap", type=float, required=True)
     parser.add_argument("--rows", type=int)
     options = parser.parse_args()
+    end_with(os.getppid())
     warnings.simplefilter("ignore")
     chosen = setting(options.model, options.setting)
     data = few(SETS[options.dataset](options.seed), options.rows)
     model = chosen.make(options.seed, SHARE_OF_CAP * options.cap)
     measure(model, data, chosen, options.seed, options.events)
+
+
+def end_with(parent: int) -> None:
+    """End this process when its parent was killed: else it would slow down the fits of the next."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(1.0)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def few(data: Regression, n_rows: int | None) -> Regression:

@@ -52,7 +52,7 @@ def run_cell(cell: Cell, shape: Shape, command: Command, cap: float) -> Line:
         line = replace(line, rows=n_rows, features=n_features)
         require(*chosen.packages)
     except NotAvailableError as missing:
-        return replace(line, status="skipped", note=str(missing))
+        return replace(line, status="skipped", note=without_paths(str(missing)))
     if chosen.only_larger and chosen.n_rows is not None and n_rows <= chosen.n_rows:
         return replace(
             line, status="skipped", note=f"only {n_rows} training rows: the same as all rows"

@@ -15,7 +15,8 @@ from benchmarks.frontier.cells import Cell
 from benchmarks.frontier.settings import Setting
 from benchmarks.machine import cores, machine
 
-NOT_RUN = "not run"
+NOT_RUN, SKIPPED = "not run", "skipped"
+STATUSES = {"ok", "capped", "failed", SKIPPED, NOT_RUN}
 _DIGITS = 6
 
 
@@ -46,6 +47,11 @@ class Line:
     def cell(self) -> Cell:
         return Cell(self.dataset, self.model, self.setting, self.seed)
 
+    @property
+    def fitted(self) -> bool:
+        """Whether it tells of a fit, be it one that failed."""
+        return self.status not in {NOT_RUN, SKIPPED}
+
 
 COLUMNS = tuple(field.name for field in fields(Line))
 _WHOLE = {"rows", "features", "seed"}
@@ -67,9 +73,22 @@ class Store:
         # Fits of settings that are no longer planned are not thrown away.
         self.lines |= {cell: line for cell, line in stored.items() if line.status != NOT_RUN}
 
-    def put(self, line: Line) -> None:
+    def put(self, line: Line) -> bool:
+        """Store a line; whether it is kept. What cannot be done here replaces no fit."""
+        if line.status == SKIPPED and line.cell in self.lines and self.lines[line.cell].fitted:
+            return False
         self.lines[line.cell] = line
         self.write()
+        return True
+
+    def shape(self, dataset: str) -> tuple[int | None, int | None] | None:
+        """Rows and features that the stored fits of a data set had; None if there are none."""
+        shapes = (
+            (line.rows, line.features)
+            for line in self.lines.values()
+            if line.dataset == dataset and line.fitted
+        )
+        return next(shapes, None)
 
     def write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,11 +128,26 @@ def written(lines: Iterable[Line]) -> str:
 
 
 def read(path: Path) -> list[Line]:
+    """The lines of a CSV file; ValueError if somebody has broken one of them."""
+    lines: dict[Cell, Line] = {}
     with path.open(encoding="utf-8", newline="") as file:
-        return [
-            Line(**{name: _value(name, text) for name, text in row.items()})
-            for row in csv.DictReader(file)
-        ]
+        table = csv.reader(file)
+        for cells in table:
+            place = f"{path.name}, line {table.line_num}"
+            if table.line_num == 1:
+                if tuple(cells) != COLUMNS:
+                    raise ValueError(f"{place}: the columns must be {', '.join(COLUMNS)}")
+                continue
+            try:
+                line = Line(**{n: _value(n, text) for n, text in zip(COLUMNS, cells, strict=True)})
+            except ValueError as error:
+                raise ValueError(f"{place}: {error}") from error
+            if line.status not in STATUSES:
+                raise ValueError(f"{place}: {line.status!r} is not one of {sorted(STATUSES)}")
+            if line.cell in lines:
+                raise ValueError(f"{place}: {line.cell} stands here twice")
+            lines[line.cell] = line
+    return list(lines.values())
 
 
 def _text(value: Any) -> str:
