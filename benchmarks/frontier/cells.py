@@ -31,6 +31,7 @@ def all_cells(
         Cell(name, s.model, s.name, seed)
         for name in sets
         for s in settings
+        if s.datasets is None or name in s.datasets
         for seed in range(s.n_seeds)
     ]
 

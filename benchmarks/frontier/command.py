@@ -57,8 +57,11 @@ def main(words: Sequence[str]) -> int:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """End if another run stores results in this folder: each would undo what the other stores."""
-    import fcntl  # not on every system
-
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -36,6 +36,7 @@ SGPR_CONVERGED = (
     f" loss per row of {SGPR_WINDOW} steps is less than {TOLERANCE:g} below that of the"
     f" {SGPR_WINDOW} before, or until the cap; float32."
 )
+SGPR_DOUBLE = SGPR_CONVERGED.replace("float32.", "float64, on diamonds, where float32 fails.")
 SVGP_SHORT = (
     f"RBF, {_COMMON} {SVGP_EPOCHS} epochs of Adam at a rate of {SVGP_RATE}, {SVGP_BATCH} rows per"
     " step; float32."
@@ -50,11 +51,14 @@ SVGP_CONVERGED = (
 class _Trained:
     """What both have in common: kernels to try, training, prediction in pieces."""
 
-    def __init__(self, seed: int, max_time: float, *, converge: bool) -> None:
+    def __init__(
+        self, seed: int, max_time: float, *, converge: bool, dtype: str = "float32"
+    ) -> None:
         import gpytorch
         import torch
 
         torch.set_num_threads(cores())
+        torch.set_default_dtype(getattr(torch, dtype))
         self.torch, self.gp = torch, gpytorch
         self.seed, self.max_time, self.converge = seed, max_time, converge
         self.stopped_early_ = False
@@ -62,8 +66,7 @@ class _Trained:
     def fit(self, X: Floats, y: Floats) -> None:
         end = perf_counter() + self.max_time
         self.torch.manual_seed(self.seed)
-        self.X = self.torch.tensor(X, dtype=self.torch.float32)
-        self.y = self.torch.tensor(y, dtype=self.torch.float32)
+        self.X, self.y = self._tensor(X), self._tensor(y)
         kernels = self.gp.kernels
         trials = [self._start(kernels.RBFKernel(ard_num_dims=X.shape[1]))]
         if self.converge:
@@ -81,7 +84,7 @@ class _Trained:
         self.model.eval()
 
     def predict(self, X: Floats, return_std: bool = False) -> Any:
-        rows = self.torch.tensor(X, dtype=self.torch.float32).split(_PREDICTED_ROWS)
+        rows = self._tensor(X).split(_PREDICTED_ROWS)
         means, stds = [], []
         with self.torch.no_grad():
             for part in rows:
@@ -91,6 +94,9 @@ class _Trained:
                     stds.append(self.model.likelihood(latent).stddev.double().numpy())
         mean = np.concatenate(means)
         return (mean, np.concatenate(stds)) if return_std else mean
+
+    def _tensor(self, numbers: Floats) -> Any:
+        return self.torch.tensor(numbers, dtype=self.torch.get_default_dtype())
 
     def _points(self) -> Any:
         return self.X[self.torch.randperm(len(self.X))[:N_POINTS]].clone()

@@ -48,6 +48,8 @@ class Setting:
         Leave out data sets that have no more than ``n_rows`` training rows.
     n_error_bars : int or None
         Compute error bars of this many random test rows at most.
+    datasets : tuple of str or None
+        Data sets that it is fitted to; None for all.
     """
 
     model: str
@@ -60,6 +62,7 @@ class Setting:
     n_rows: int | None = None
     only_larger: bool = False
     n_error_bars: int | None = None
+    datasets: tuple[str, ...] | None = None
 
 
 def _sparse(n_basis: int) -> Setting:
@@ -162,6 +165,18 @@ SETTINGS: tuple[Setting, ...] = (
         LONG,
         1,
         ("torch", "gpytorch"),
+    ),
+    Setting(
+        "GPyTorch SGPR",
+        "converged, float64",
+        gpytorch_models.SGPR_DOUBLE,
+        lambda seed, max_time: gpytorch_models.SGPR(
+            seed, max_time, converge=True, dtype="float64"
+        ),
+        LONG,
+        1,
+        ("torch", "gpytorch"),
+        datasets=("diamonds",),
     ),
     Setting(
         "GPyTorch SVGP",
