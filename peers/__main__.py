@@ -37,30 +37,41 @@ def main(argv: list[str] | None = None) -> int:
     if given.list:
         print("\n".join(known))
         return 0
+    names = given.names or known
+    alone = [name for name in names if name in AGAIN and AGAIN[name][0] not in names]
+    if given.write_docs and alone:
+        print(f"{alone[0]} is counted beside {AGAIN[alone[0]][0]}: name that, too.")
+        return 2
     found: dict[str, Any] = {}
-    print(f"{'file':28}{'passed':>8}{'failed':>8}{'left out':>10}")
-    for name in given.names or known:
-        found[name] = summary(outcomes(name))
-        counts = found[name]
-        left_out = sum(counts["left out"].values())
-        print(f"{name:28}{counts['passed']:8}{len(counts['failed']):8}{left_out:10}", flush=True)
-        for test, why in counts["failed"].items():
+    counted: dict[str, set[str]] = {}
+    print(f"{'file':28}{'passed':>8}{'of them new':>13}{'failed':>8}{'left out':>10}")
+    for name in sorted(names, key=known.index):
+        before = counted.setdefault(AGAIN.get(name, (name, ""))[0], set())
+        found[name] = summary(outcomes(name), before)
+        print(_row(name, [found[name]]), flush=True)
+        for test, why in found[name]["failed"].items():
             print(f"    {test}: {why}")
-    passed, failed = (sum(map(count, found.values())) for count in (_passed, _failed))
-    left_out = sum(sum(one["left out"].values()) for one in found.values())
-    print(f"{'all':28}{passed:8}{failed:8}{left_out:10}")
+    print(_row("all", list(found.values())))
+    failed = any(one["failed"] for one in found.values())
     if given.write_docs:
         stored = json.loads(DOCS.read_text(encoding="utf-8")) if DOCS.exists() else None
         DOCS.write_text(json.dumps(record(found, stored), indent=1) + "\n", encoding="utf-8")
-    return int(failed > 0)
+    return int(failed)
 
 
-def _passed(counts: dict[str, Any]) -> int:
-    return int(counts["passed"])
+def _row(name: str, counts: list[dict[str, Any]]) -> str:
+    passed, new, failed, left_out = totals(counts)
+    return f"{name:28}{passed:8}{new:13}{failed:8}{left_out:10}"
 
 
-def _failed(counts: dict[str, Any]) -> int:
-    return len(counts["failed"])
+def totals(counts: list[dict[str, Any]]) -> tuple[int, int, int, int]:
+    """Tests of some files that passed, those of them that are new, that failed, that are left out."""
+    return (
+        sum(one["passed"] for one in counts),
+        sum(one["new"] for one in counts),
+        sum(len(one["failed"]) for one in counts),
+        sum(sum(one["left out"].values()) for one in counts),
+    )
 
 
 def outcomes(name: str) -> list[dict[str, str]]:
@@ -95,10 +106,17 @@ def outcomes(name: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in lines]
 
 
-def summary(lines: list[dict[str, str]]) -> dict[str, Any]:
-    """Counts of a file: tests passed, those that failed, and those left out by their reason."""
+def summary(lines: list[dict[str, str]], before: set[str]) -> dict[str, Any]:
+    """Counts of a file: tests passed, those that failed, and those left out by their reason.
+
+    A test is new that is not among the tests passed ``before``, to which it is added.
+    """
+    passed = {line["test"] for line in lines if line["outcome"] == "passed"}
+    new = passed - before
+    before |= new
     return {
-        "passed": sum(line["outcome"] == "passed" for line in lines),
+        "passed": len(passed),
+        "new": len(new),
         "failed": {line["test"]: line["why"] for line in lines if line["outcome"] == "failed"},
         "left out": dict(
             sorted(Counter(line["why"] for line in lines if line["outcome"] == "skipped").items())

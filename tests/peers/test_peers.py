@@ -102,8 +102,16 @@ def test_outcomes_are_counted_by_file_and_reason():
         {"test": "c[2]", "outcome": "skipped", "why": "private"},
         {"test": "d", "outcome": "none of our classes", "why": ""},
     ]
-    counts = {"passed": 1, "failed": {"b": "E  wrong"}, "left out": {"private": 2}}
-    assert command.summary(lines) == counts
+    counts = {"passed": 1, "new": 1, "failed": {"b": "E  wrong"}, "left out": {"private": 2}}
+    before = set()
+    assert command.summary(lines, before) == counts
+    assert command.summary(lines, before) == counts | {"new": 0}
+    assert command.totals([counts, counts | {"new": 0}]) == (2, 1, 2, 4)
+
+
+def test_a_file_that_is_run_again_is_counted_beside_the_first(capsys):
+    assert command.main(["--write-docs", "test_gpr-exact"]) == 2
+    assert "test_gpr-exact is counted beside test_gpr: name that, too" in capsys.readouterr().out
 
 
 def test_a_file_that_is_unknown_is_named(capsys):
@@ -114,4 +122,4 @@ def test_a_file_that_is_unknown_is_named(capsys):
 @pytest.mark.verify
 def test_a_file_passes(capsys):
     assert command.main(["test_kernel_ridge"]) == 0
-    assert re.search(r"test_kernel_ridge +9 +0 +1", capsys.readouterr().out)
+    assert re.search(r"test_kernel_ridge +9 +9 +0 +1", capsys.readouterr().out)
