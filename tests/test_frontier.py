@@ -243,7 +243,9 @@ def test_a_file_that_somebody_has_broken_is_refused(tmp_path, before, after, mes
     text = written([Line("housing", 9, 2, "m", "s", 0, rmse=0.5, status="ok", note="x")])
     assert before in text
     text = text.replace(before, after)
-    path.write_text(text + text.splitlines()[-1] + "\n" if before == after else text)
+    path.write_text(
+        text + text.splitlines()[-1] + "\n" if before == after else text, encoding="utf-8"
+    )
     with pytest.raises(ValueError, match=message):
         Store(path, [cell()])
 
@@ -323,7 +325,7 @@ def test_a_fit_is_not_stored_before_its_machine(command, monkeypatch):
     monkeypatch.setattr(command.Store, "put", killed)
     with pytest.raises(KeyboardInterrupt):
         command.main(["--datasets", "housing", "--models", "sparse"])
-    assert json.loads(command.RESULTS.with_suffix(".json").read_text())["machines"]
+    assert json.loads(command.RESULTS.with_suffix(".json").read_text("utf-8"))["machines"]
 
 
 def test_a_second_run_at_the_same_time_ends_at_once(command):
