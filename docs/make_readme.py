@@ -279,9 +279,9 @@ def frontier(results):
     fits = results.fits()
     left = sum(row["status"] == "not run" for row in fits)
     return [
-        "Test RMSE, in standard deviations of the target / negative log density / seconds to fit on",
-        "two cores, on the first split. The least error of a line is bold. Of each column the setting",
-        "of least test RMSE is shown.",
+        "Test RMSE, in standard deviations of the target / negative log density / seconds to fit",
+        "on two cores, on the first split. The least error of a line is bold. Of each column the",
+        "setting of least test RMSE is shown.",
         "All settings, all splits and more models are in the",
         "[stored results](docs/benchmarks/frontier.csv).",
         *sorted(parts),
