@@ -279,8 +279,9 @@ def frontier(results):
     fits = results.fits()
     left = sum(row["status"] == "not run" for row in fits)
     return [
-        "Test RMSE / negative log density / seconds to fit on two cores, on the first split. The",
-        "least error of a line is bold. Of each column the setting of least test RMSE is shown.",
+        "Test RMSE, in standard deviations of the target / negative log density / seconds to fit",
+        "on two cores, on the first split. The least error of a line is bold. Of each column the",
+        "setting of least test RMSE is shown.",
         "All settings, all splits and more models are in the",
         "[stored results](docs/benchmarks/frontier.csv).",
         *sorted(parts),
@@ -318,8 +319,8 @@ def against(results, peer):
     if not tables:
         return []
     return [
-        "Of each side the setting of least test RMSE: test RMSE / negative log density / seconds",
-        "to fit on two cores.",
+        "Of each side the setting of least test RMSE: test RMSE, in standard deviations of the",
+        "target / negative log density / seconds to fit on two cores.",
         *few_error_bars(results),
         "",
         *table(["data (rows × features)", "here", peer, "lower error"], summary),

@@ -170,9 +170,7 @@ SETTINGS: tuple[Setting, ...] = (
         "GPyTorch SGPR",
         "converged, float64",
         gpytorch_models.SGPR_DOUBLE,
-        lambda seed, max_time: gpytorch_models.SGPR(
-            seed, max_time, converge=True, dtype="float64"
-        ),
+        lambda seed, max_time: gpytorch_models.SGPR(seed, max_time, converge=True, dtype="float64"),
         LONG,
         1,
         ("torch", "gpytorch"),

@@ -420,6 +420,8 @@ class TestWrongCalls:
         for times in (days, days - days[0]):
             with pytest.raises(ValueError, match=r"y holds times .*: pass numbers in a unit"):
                 model.fit(path, times)
+        with pytest.raises(ValueError, match=r"y holds text .*'no'.*SparseGPClassifier"):
+            model.fit(path, ["no"] * 100)
 
     def test_no_rows(self, model, tmp_path):
         (tmp_path / "none.csv").write_text("a,y\n", encoding="utf-8")

@@ -576,6 +576,8 @@ def test_the_output_that_is_configured_changes_nothing(fitted):
 
 def test_other_steps_are_refused():
     frame = table()
+    with pytest.raises(TypeError, match=r"got SparseGPRegressor: pursuit.make_table_pipeline"):
+        TablePipeline(SparseGPRegressor()).fit(frame, target="rent")
     with pytest.raises(TypeError, match="got Ridge: use scikit-learn's Pipeline"):
         make_table_pipeline(Ridge()).fit(frame, target="rent")
     with pytest.raises(TypeError, match="got StandardScaler, SparseGPRegressor: use"):

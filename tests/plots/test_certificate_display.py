@@ -186,5 +186,5 @@ def test_wrong_choices_and_shapes(fitted):
 
 def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install pursuit\[plot\]"):
+    with pytest.raises(ImportError, match=r'pip install "pursuit\[plot\]"'):
         CertificateDisplay(SIZES, UPPER, LOWER).plot()

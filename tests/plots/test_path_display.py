@@ -135,5 +135,5 @@ def test_wrong_choices_and_shapes(path):
 
 def test_without_matplotlib(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install pursuit\[plot\]"):
+    with pytest.raises(ImportError, match=r'pip install "pursuit\[plot\]"'):
         PathDisplay.from_path(path)

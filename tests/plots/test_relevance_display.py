@@ -195,5 +195,5 @@ def test_wrong_values(arguments, message):
 
 def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install pursuit\[plot\]"):
+    with pytest.raises(ImportError, match=r'pip install "pursuit\[plot\]"'):
         RelevanceDisplay.from_values([1.0])

@@ -16,7 +16,7 @@ import pursuit
 from pursuit.estimators.reporting import describe
 from pursuit.plots.parts import global_part
 from pursuit.plots.report import Curve, Report, Table, precise, render
-from pursuit.store import StoreError
+from pursuit.store import StoreError, read
 
 VOID = {"meta", "link", "input"}
 
@@ -130,6 +130,21 @@ def test_a_full_scale_model_tells_its_basis_and_its_near_rows(name):
     assert report.summary.startswith("20 basis functions and 8 near rows, fitted to 300 rows")
     assert f"Near rows: {model.learning_report_.near_rows}." in report.notes
     assert len(report.basis.rows) == 20
+
+
+def test_the_numbers_in_the_model_are_those_of_its_file(tmp_path):
+    X, y = waves()
+    for model in (
+        pursuit.SparseGPRegressor(n_basis=20, random_state=0).fit(X, y),
+        pursuit.LowRankSVC(n_basis=20, random_state=0).fit(X, y > 0),
+    ):
+        model.save(tmp_path / "model")
+        [curve] = [
+            curve for curve in describe(model).curves if curve.name == "Numbers in the model"
+        ]
+        size = sum(array.nbytes for array in read(tmp_path / "model")[1].values())
+        assert curve.values[-1] == pytest.approx(size / 1e3)
+        assert np.all(np.diff(curve.values) > 0)
 
 
 def test_numbers_of_every_size_are_those_of_the_path():

@@ -503,15 +503,23 @@ def validate_targets(y: Any, *, gaps: bool = False, any_size: bool = False) -> F
             f"y holds times ({y.dtype}): pass numbers in a unit of your choice, for instance hours "
             "since some day."
         )
-    y = check_array(
-        y,
-        ensure_2d=False,
-        dtype=np.float64,
-        allow_nd=True,
-        input_name="y",
-        ensure_min_samples=0,
-        ensure_all_finite="allow-nan",
-    )
+    try:
+        y = check_array(
+            y,
+            ensure_2d=False,
+            dtype=np.float64,
+            allow_nd=True,
+            input_name="y",
+            ensure_min_samples=0,
+            ensure_all_finite="allow-nan",
+        )
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        raise ValueError(
+            f"y holds text ({error}): this model predicts numbers. For classes take a classifier, "
+            "for instance SparseGPClassifier."
+        ) from error
     if np.isnan(y).any() and (y.ndim == 1 or not gaps):
         raise ValueError(
             "Input y contains NaN: leave out the rows without a target. NaN in some of several "

@@ -27,7 +27,7 @@ from pursuit.estimators.report_rows import (
     with_levels,
     worst_rows,
 )
-from pursuit.estimators.saving import SavedModel
+from pursuit.estimators.saving import SavedModel, saved_arrays
 from pursuit.greedy import size_grid
 from pursuit.plots.parts import global_part
 from pursuit.plots.report import Curve, Panel, Report, Table, precise, render
@@ -305,16 +305,16 @@ def _errors(model: Any, sizes: list[int], X: Any, y: NDArray[Any]) -> Curve:
 
 
 def _cost_curves(model: Any, sizes: list[int], whole: float | None) -> list[Curve]:
-    """Prediction time, measured at full size and proportional below, and the size of a file."""
+    """Time and size, measured with all functions and in proportion with fewer."""
     if not sizes or _sizes(model)[1] != "basis functions":
         return []
     curves = []
     if whole is not None:
         values = [whole * n / sizes[-1] for n in sizes]
         curves.append(Curve("Time to predict a row", "µs", values))
-    if hasattr(model, "n_features_in_"):
-        sizes_on_disk = [kilobytes(model, n) for n in sizes]
-        curves.append(Curve("Numbers in the model", "kB", sizes_on_disk))
+    kept = kilobytes(model, sizes)
+    if hasattr(model, "n_features_in_") and any(kept):
+        curves.append(Curve("Numbers in the model", "kB", kept))
     return curves
 
 
@@ -327,9 +327,17 @@ def microseconds(model: Any, rows: Any) -> float | None:
     return 1e6 * seconds / int(num_samples(rows))
 
 
-def kilobytes(model: Any, n: int) -> float:
-    """Size of n basis functions: their points and one matrix."""
-    return 8e-3 * n * (n + int(model.n_features_in_))
+def kilobytes(model: Any, sizes: Sequence[int]) -> list[float]:
+    """Size of the arrays in a file of the model, of which the last size is that of the model.
+
+    With fewer functions, axes of an array that are as long as there are functions are shorter.
+    """
+    arrays = saved_arrays(model)
+    whole = sizes[-1]
+    return [
+        sum(1e-3 * array.nbytes * (n / whole) ** array.shape.count(whole) for array in arrays)
+        for n in sizes
+    ]
 
 
 def _timed(method: Any, rows: Any) -> float:

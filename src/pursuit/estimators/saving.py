@@ -23,7 +23,7 @@ from pursuit.estimators.records import (
     restored,
     stand_ins,
 )
-from pursuit.store import StoreError, read, write
+from pursuit.store import Array, StoreError, read, write
 
 _CONTENT = "model"
 # Attributes of the process or the pipeline that a model was in.
@@ -62,25 +62,11 @@ class SavedModel:
         """
         check_is_fitted(self)
         name = class_name(self)
-        params, state = _split(self)
-        given = self._given_params()
-        encoder = Encoder(stand_ins(given))
-        left_out = {
-            key: [describe(value), callable(value)]
-            for key, value in given.items()
-            if not is_storable(value)
-        }
         try:
-            header = {
-                "content": _CONTENT,
-                "model": name,
-                "given": left_out,
-                "params": {key: encoder.encode(value, key) for key, value in params.items()},
-                "state": {key: encoder.encode(value, key) for key, value in state.items()},
-            }
+            header, arrays = _encoded(self, name)
         except StoreError as error:
             raise StoreError(f"{error}: use skops or pickle to keep it") from error
-        write(path, header, encoder.arrays)
+        write(path, header, arrays)
 
     def _saved_params(self) -> dict[str, Any]:
         """Constructor parameters, as a file keeps them."""
@@ -193,6 +179,34 @@ def model_class(name: str) -> Any:
 
 def _is_model(one: type) -> bool:
     return issubclass(one, BaseEstimator) and issubclass(one, SavedModel)
+
+
+def saved_arrays(model: Any) -> list[Array]:
+    """The arrays that a file of a fitted model holds; none if no file can hold the model."""
+    try:
+        return list(_encoded(model, class_name(model))[1].values())
+    except StoreError:
+        return []
+
+
+def _encoded(model: Any, name: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """A model as a file has it: the content of its JSON text, and its arrays."""
+    params, state = _split(model)
+    given = model._given_params()
+    encoder = Encoder(stand_ins(given))
+    left_out = {
+        key: [describe(value), callable(value)]
+        for key, value in given.items()
+        if not is_storable(value)
+    }
+    header = {
+        "content": _CONTENT,
+        "model": name,
+        "given": left_out,
+        "params": {key: encoder.encode(value, key) for key, value in params.items()},
+        "state": {key: encoder.encode(value, key) for key, value in state.items()},
+    }
+    return header, encoder.arrays
 
 
 def _split(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -48,7 +48,7 @@ def _pyplot() -> Any:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(
-            "drawing needs matplotlib: install it with `pip install pursuit[plot]`"
+            'drawing needs matplotlib: install it with `pip install "pursuit[plot]"`'
         ) from error
     return pyplot
 

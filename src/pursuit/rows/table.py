@@ -153,8 +153,9 @@ def check_columns(
         parts.append(
             f"{column!r}" + (f" (did you mean {' or '.join(map(repr, near))}?)" if near else "")
         )
+    absent = f"column{'s' * (len(unknown) > 1)} {', '.join(parts)}"
     raise ValueError(
-        f"{argument}: {name} has no column {', '.join(parts)}. Its columns are {listed(known)}."
+        f"{argument}: {name} has no {absent}. Its columns are {listed(known)}."
         + _guessed([*map(str, unknown), *map(str, known)], name)
     )
 

@@ -9,12 +9,11 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from pursuit._types import Floats, Indices
 from pursuit.estimators.full_scale.class_fit import LocalClassModel
 from pursuit.estimators.full_scale.local_fit import LocalModel
-from pursuit.estimators.full_scale.near_rows import NearRows, placed
+from pursuit.estimators.full_scale.near_rows import placed
 from pursuit.estimators.inputs import feature_names
 from pursuit.estimators.reporting import Addition, kilobytes
 from pursuit.gram import LocalGroups
@@ -148,10 +147,8 @@ def _overall(
     known = [each for each in times if each is not None]
     if len(known) == len(times):
         table.append(["Time to predict a row", *(f"{precise(each)} µs" for each in known)])
-    kept = _kept_kilobytes(local.kept)
-    if kept is not None:
-        small = kilobytes(model.global_, model.global_.n_basis_)
-        both = (small, small + kept)
+    both = tuple(kilobytes(each, [1])[0] for each in (model.global_, model))
+    if all(both):
         table.append(["Numbers in the model", *(f"{precise(each)} kB" for each in both)])
     stored = local.process.stored
     if stored is not None:
@@ -164,18 +161,6 @@ def _overall(
     return Panel(
         "With and without near rows", text, Table(["", "global part", f"with {name}"], table)
     )
-
-
-def _kept_kilobytes(kept: NearRows) -> float | None:
-    """Size of the rows, with target, fitted value and weight; None for items of unknown size."""
-    items = kept.items
-    if isinstance(items, sparse.csr_array):
-        size = items.data.nbytes + items.indices.nbytes + items.indptr.nbytes
-    elif isinstance(items, np.ndarray):
-        size = items.nbytes
-    else:
-        return None
-    return 1e-3 * float(size + 2 * kept.targets.nbytes + kept.weights.nbytes)
 
 
 def _by_region(

@@ -210,9 +210,7 @@ class Accuracy:
         return np.asarray(above <= self.tol * (left + self.offset))
 
 
-def close_enough(
-    kappa: Floats, wanted: Accuracy
-) -> Callable[[Iterate], NDArray[np.bool_]]:
+def close_enough(kappa: Floats, wanted: Accuracy) -> Callable[[Iterate], NDArray[np.bool_]]:
     """Whether iterates for columns κ bound κ'B⁻¹κ as closely as wanted."""
 
     def done(now: Iterate) -> NDArray[np.bool_]:

@@ -348,6 +348,12 @@ class TablePipeline(Pipeline, SavedModel):
 
     def _check_steps(self) -> None:
         """Refuse other steps than a TableEncoder and a model of this package."""
+        if not isinstance(self.steps, list | tuple):
+            raise TypeError(
+                "steps must be a list of two steps with their names, got "
+                f"{type(self.steps).__name__}: pursuit.make_table_pipeline(model) makes the "
+                "pipeline of a model."
+            )
         self._validate_steps()
         *first, model = [step for _, step in self.steps]
         if len(first) != 1 or not isinstance(first[0], TableEncoder):
