@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.harness import Figure
 from pursuit import (
+    ExactGPRegressor,
     FullScaleGPRegressor,
     GreedyFeatureMap,
     LowRankSVC,
@@ -76,9 +77,10 @@ def _processes(arm: Arm, sizes: tuple[int, ...], n_basis: int) -> list[Figure]:
     figures = []
     for m in sizes:
         exact = GaussianProcessRegressor(kernel, normalize_y=True)
+        ours = ExactGPRegressor(n_jobs=1, random_state=0)
         sparse = SparseGPRegressor(n_basis=n_basis, certificate=None, n_jobs=1, random_state=0)
-        figures += _with_bars(f"GaussianProcessRegressor, {m} rows", exact, arm, m)
-        figures += _with_bars(f"SparseGPRegressor, {m} rows", sparse, arm, m)
+        for model in (exact, ours, sparse):
+            figures += _with_bars(f"{type(model).__name__}, {m} rows", model, arm, m)
     for model in (SparseGPRegressor, FullScaleGPRegressor):
         ours = model(n_basis=n_basis, n_jobs=1, random_state=0)
         figures += _with_bars(f"{model.__name__}, {len(arm.X)} rows", ours, arm, len(arm.X))

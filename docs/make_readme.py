@@ -409,7 +409,7 @@ WRITERS = {
     "frontier": frontier,
     "against": against,
     "gaussian-processes": Measures(
-        r"(GaussianProcess|SparseGP|FullScaleGP)Regressor, \d+ rows",
+        r"(GaussianProcess|ExactGP|SparseGP|FullScaleGP)Regressor, \d+ rows",
         {
             "fit": "fit, s of CPU",
             "predict with error bars": "predict, ms per row",

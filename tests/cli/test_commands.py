@@ -169,7 +169,7 @@ def test_sets_of_classes(houses, tmp_path):
 
 
 def test_predict_to_standard_output_and_beside_the_input(houses, model, tmp_path):
-    command = [sys.executable, "-m", "pursuit.cli", "predict", model, houses / "houses.csv"]
+    command = [sys.executable, "-m", "pursuit", "predict", model, houses / "houses.csv"]
     done = subprocess.run([*command, "-o", "-"], capture_output=True, text=True, check=True)
     header, *lines = done.stdout.splitlines()
     assert header == '"prediction"'

@@ -1,4 +1,4 @@
-"""`python -m pursuit.cli` is the `pursuit` command."""
+"""`python -m pursuit` is the `pursuit` command."""
 
 from pursuit.cli import main
 
