@@ -170,6 +170,19 @@ def test_a_given_noise_has_no_floor_and_a_white_term_has_its_own():
     assert not any("floor" in note for note in model.learning_report_.warnings)
 
 
+@pytest.mark.parametrize("noise", [1e-6, 1e-8])
+@pytest.mark.parametrize("scale", [1.0, 10.0, 100.0])
+def test_a_small_given_noise_is_learned_with_from_a_start_that_fits_badly(noise, scale):
+    """The slope falls by ten orders of magnitude on the way."""
+    X = np.random.default_rng(0).uniform(0.0, 10.0, (40, 1))
+    y = np.sin(6.0 * X[:, 0])
+    kernel = ConstantKernel() * RBF(scale, (1e-2, 1e3))
+    model = SparseGPRegressor(kernel, noise=noise, random_state=0).fit(X, y)
+    peer = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None, normalize_y=True)
+    _, slope = peer.fit(X, y).log_marginal_likelihood(model.kernel_.theta, eval_gradient=True)
+    np.testing.assert_allclose(slope, 0.0, atol=0.1)
+
+
 def test_restarts_reach_what_the_first_start_does_not():
     """The data of scikit-learn's own test: length scales start at .001, and 1 is best."""
     rng = np.random.RandomState(0)

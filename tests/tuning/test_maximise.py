@@ -221,7 +221,9 @@ def test_the_best_point_is_kept_when_the_optimiser_ends_elsewhere(workers, monke
             point = start + shift
             objective(point)
             seen.append((at(data, RBF(np.exp(point[:2])), np.exp(point[2])), point))
-        return OptimizeResult(x=start + 9.0, fun=1e10, success=False, message="ABNORMAL")
+        return OptimizeResult(
+            x=start + 9.0, fun=1e10, jac=np.zeros(3), nit=4, status=2, message="ABNORMAL"
+        )
 
     monkeypatch.setattr(optimiser, "minimize", wander)
     found = maximise(data, RBF([1.0, 1.0]), NOISE, "given")
@@ -320,7 +322,8 @@ def test_restarts_stay_within_bounds(workers, monkeypatch):
     def remember(objective, start, *, bounds, **options):
         starts.append(start)
         assert np.all((start >= bounds.lb) & (start <= bounds.ub))
-        return OptimizeResult(x=start, fun=objective(start)[0])
+        value, slope = objective(start)
+        return OptimizeResult(x=start, fun=value, jac=slope, nit=0, status=0)
 
     monkeypatch.setattr(optimiser, "minimize", remember)
     kernel = ConstantKernel(1.0, (1e-12, np.inf)) * RBF([1.0, 1.0], (0.5, 1.5))

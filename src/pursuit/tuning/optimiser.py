@@ -22,6 +22,10 @@ from pursuit.tuning.report import FAMILIES, LEARNED, SearchStep, Stage
 _MOST_STEPS = 25  # Most steps of L-BFGS. More: slower, hardly better.
 ENOUGH = 1e-5  # Relative decrease, and largest slope, at which L-BFGS stops.
 _LINE_SEARCH = 8  # Most evaluations along a line. More: wasted where rounding hides the decrease.
+_GAVE_UP = 2  # What L-BFGS reports where such a search has failed.
+_FLATTER = 0.1
+"""L-BFGS that has given up begins again where its slope is at most this part of that at its start.
+More: begins again in vain where rounding hides the decrease. Less: ends on its way."""
 SINGLE_FROM, _SINGLE_ENOUGH = 500, 1e-5
 """float32 serves from so many rows, where steps need not resolve less than this per row. Fewer rows
 cost little in float64."""
@@ -175,10 +179,6 @@ def maximise(
         # Relative to pure noise, so that the stopping rule does not depend on units.
         return floor - value, -gradient
 
-    def end_when_late(xk: Floats) -> None:
-        if late():
-            raise StopIteration
-
     scoring = near and brief and prior is None and data.knows_information(kernel)
     starts = [np.append(kernel.theta, np.log(noise.start))]
     if restarts and rng is not None:
@@ -194,7 +194,7 @@ def maximise(
             if scoring:
                 _score(informed, inside, lower, upper, late)
                 continue
-            _descend(objective, inside, lower, upper, units, steps, enough, end_when_late)
+            _descend(objective, inside, lower, upper, units, steps, enough, late)
         except _NoGainError:
             continue
         except (ArithmeticError, RuntimeError, ValueError) as error:
@@ -226,37 +226,63 @@ def _descend(
     units: Floats,
     steps: int,
     enough: float,
-    callback: Any,
+    late: Callable[[], bool],
 ) -> None:
     """L-BFGS within a box, the first step at most one unit per coordinate.
 
     Its own first step is the whole gradient. From a start that fits badly this leads to the end of
     the box, where the evidence may be better than at the start, and flat.
-    """
-    value, gradient = objective(start)
-    steepest = max(1.0, float(np.abs(gradient * units).max()))
 
-    origin = start / units
+    With little noise such a start may be steeper than all else by many orders of magnitude. Steps
+    by the curvature found there are then so short that the line search gives up: the search begins
+    again where it is, from the slope that it has come to.
+    """
+
+    def end_when_late(xk: Floats) -> None:
+        if late():
+            raise StopIteration
+
+    value, gradient = objective(start)
+    origin, slope, before = start / units, gradient * units, np.inf
+    # At least as steep as 1, so that this ends.
+    while (steepest := max(1.0, float(np.abs(slope).max()))) <= _FLATTER * before:
+        found = minimize(
+            _scaled(objective, units, steepest, (origin, value, slope)),
+            origin,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(lower / units, upper / units),
+            callback=end_when_late,
+            options={
+                "maxiter": steps,
+                "maxls": _LINE_SEARCH,
+                "ftol": enough / steepest,
+                "gtol": enough / steepest,
+            },
+        )
+        steps -= found.nit
+        origin, value, slope = found.x, found.fun * steepest, found.jac * steepest
+        if found.status != _GAVE_UP or steps < 1 or late():
+            return
+        before = steepest
+
+
+def _scaled(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    units: Floats,
+    steepest: float,
+    known: tuple[Floats, float, Floats],
+) -> Callable[[Floats], tuple[float, Floats]]:
+    """The objective over points in these units, divided by a slope; ``known`` at one of them."""
+    origin, value, slope = known
 
     def scaled(point: Floats) -> tuple[float, Floats]:
-        at_start = np.array_equal(point, origin)
-        f, g = (value, gradient) if at_start else objective(units * point)
+        if np.array_equal(point, origin):
+            return value / steepest, slope / steepest
+        f, g = objective(units * point)
         return f / steepest, g * units / steepest
 
-    minimize(
-        scaled,
-        origin,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=Bounds(lower / units, upper / units),
-        callback=callback,
-        options={
-            "maxiter": steps,
-            "maxls": _LINE_SEARCH,
-            "ftol": enough / steepest,
-            "gtol": enough / steepest,
-        },
-    )
+    return scaled
 
 
 def _score(
