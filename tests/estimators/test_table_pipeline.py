@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
@@ -672,3 +673,13 @@ def test_a_part_of_a_table_may_be_the_first_fit(model):
     whole.partial_fit(frame[second], rent[second])
     expected.partial_fit(encode(frame[second]), rent[second])
     assert np.array_equal(whole.predict(frame), expected.predict(encode(frame)))
+
+
+@pytest.mark.parametrize(
+    "name", ["classes_", "feature_names_in_", "kernel_", "n_features_in_", "notes_"]
+)
+def test_what_a_fit_finds_is_not_there_before_it(name):
+    pipeline = make_table_pipeline(SparseGPClassifier())
+    with pytest.raises(NotFittedError, match="TablePipeline instance is not fitted yet"):
+        getattr(pipeline, name)
+    assert not hasattr(pipeline, name)

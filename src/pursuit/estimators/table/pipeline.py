@@ -331,8 +331,10 @@ class TablePipeline(Pipeline, SavedModel):
 
     def __getattr__(self, name: str) -> Any:
         steps = vars(self).get("steps")  # not there while an object is being copied
-        fitted = name.endswith("_") and not name.startswith("_") and name not in _OF_THE_ROWS
+        fitted = name.endswith("_") and not name.startswith("_")
         if steps and fitted:
+            check_is_fitted(self)
+        if steps and fitted and name not in _OF_THE_ROWS:
             return self._with(getattr(steps[-1][1], name))
         model = f" with {type(steps[-1][1]).__name__}" if steps else ""
         raise AttributeError(f"{type(self).__name__}{model} has no attribute {name!r}")
