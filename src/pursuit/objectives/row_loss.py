@@ -216,8 +216,8 @@ class RowLoss(ABC):
     def _no_constant(self, y: Floats, where: str) -> str:
         targets = f"all targets are {y[0]:g}" if np.all(y == y[0]) else "the targets are extreme"
         return (
-            f"{type(self).__name__} has no best constant: the loss falls for ever as f goes to "
-            f"{where}, since {targets}. Add rows with other targets."
+            f"no constant is best: the loss falls for ever as f goes to {where}, since {targets}. "
+            "Add rows with other targets."
         )
 
     def checked(self, y: ArrayLike) -> Floats:
