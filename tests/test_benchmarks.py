@@ -93,6 +93,41 @@ def test_a_case_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
     assert not (tmp_path / "alive").exists()
 
 
+@pytest.fixture
+def waiting():
+    """A process that has been started as a case is."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True
+    )
+    yield process
+    process.kill()
+
+
+def test_a_case_is_ended_where_there_are_no_sessions(waiting, monkeypatch):
+    """As on Windows."""
+    from benchmarks import unattended
+
+    called = []
+    monkeypatch.delattr(os, "killpg")
+    monkeypatch.setattr(unattended.subprocess, "run", lambda words, **_: called.append(words))
+    unattended.end_session(waiting)
+    assert waiting.returncode is not None
+    assert called == [["taskkill", "/F", "/T", "/PID", str(waiting.pid)]]
+
+
+@pytest.mark.parametrize("error", [ProcessLookupError, PermissionError])
+def test_a_case_that_has_just_ended_is_no_error(waiting, monkeypatch, error):
+    from benchmarks import unattended
+
+    def gone(group, number):
+        raise error
+
+    waiting.kill()
+    monkeypatch.setattr(os, "killpg", gone)
+    unattended.end_session(waiting)
+    assert waiting.returncode is not None
+
+
 def test_ending_the_command_ends_the_case_that_runs(tmp_path):
     case = "import pathlib, time; pathlib.Path('runs').touch(); time.sleep(5); open('alive', 'w')"
     program = (
