@@ -65,7 +65,7 @@ def _row(name: str, counts: list[dict[str, Any]]) -> str:
 
 
 def totals(counts: list[dict[str, Any]]) -> tuple[int, int, int, int]:
-    """Tests of some files that passed, those of them that are new, that failed, that are left out."""
+    """Tests of some files that passed, those that are new of them, that failed, are left out."""
     return (
         sum(one["passed"] for one in counts),
         sum(one["new"] for one in counts),
