@@ -14,7 +14,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are ended by group")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="processes are ended by group"),
+    pytest.mark.skipif(
+        not (ROOT / "benchmarks").exists(), reason="a source distribution has no benchmarks"
+    ),
+]
 
 
 @pytest.fixture(autouse=True)
