@@ -9,7 +9,7 @@ RECIPES := .venv-recipes
 .PHONY: help demo test lowest coverage verify torture peers recipes bench frontier lint docs dist clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-all  ## fit a sparse Gaussian process to 100 000 rows, compare it and write a report
 	$(BIN)/pursuit demo --force

@@ -29,7 +29,11 @@ DOCS = HERE.parent / "docs"
 
 def main() -> int:
     if sys.argv[1:2] == ["frontier"]:
-        return frontier(sys.argv[2:])
+        try:
+            return frontier(sys.argv[2:])
+        except KeyboardInterrupt:
+            print("stopped: the same command goes on from here", file=sys.stderr)
+            return 130
     options = _options()
     if options.list:
         width = max(map(len, CASES)) + 2

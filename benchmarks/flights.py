@@ -23,8 +23,9 @@ def flights(n_rows: int | None = None, seed: int = 0) -> tuple[Any, Any]:
     What was known before departure: schedule, carrier, airports, and the weather of the hour.
     Carriers and destinations are replaced by mean delays of the training rows.
     """
-    pd = pandas()
+    # First: with the package that contains them pandas is installed, too.
     folder = _folder()
+    pd = pandas()
     flown = pd.read_csv(folder / "flights.csv.zip").dropna(subset=[TARGET])
     weather = pd.read_csv(folder / "weather.csv").sort_values(["origin", "time_hour"])
     weather[_WEATHER] = weather.groupby("origin")[_WEATHER].transform(lambda c: c.ffill().bfill())

@@ -6,6 +6,7 @@ before stays: only new figures replace old ones.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -164,7 +165,14 @@ def failure(code: int, errors: str) -> str:
 
 def end_session(process: subprocess.Popen[str]) -> None:
     """End a process with those that it has started: it leads a session of its own."""
-    os.killpg(process.pid, signal.SIGKILL)
+    if hasattr(os, "killpg"):
+        # It may just have ended; macOS then refuses the permission.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:  # Windows has no sessions, but knows who has started whom
+        words = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
+        subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process.kill()
     process.communicate()
 
 

@@ -14,7 +14,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are ended by group")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="processes are ended by group"),
+    pytest.mark.skipif(
+        not (ROOT / "benchmarks").exists(), reason="a source distribution has no benchmarks"
+    ),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +96,41 @@ def test_a_case_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
     assert (outcome.verdict, outcome.reason) == ("failed", "took longer than 1 s")
     time.sleep(4)
     assert not (tmp_path / "alive").exists()
+
+
+@pytest.fixture
+def waiting():
+    """A process that has been started as a case is."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True
+    )
+    yield process
+    process.kill()
+
+
+def test_a_case_is_ended_where_there_are_no_sessions(waiting, monkeypatch):
+    """As on Windows."""
+    from benchmarks import unattended
+
+    called = []
+    monkeypatch.delattr(os, "killpg")
+    monkeypatch.setattr(unattended.subprocess, "run", lambda words, **_: called.append(words))
+    unattended.end_session(waiting)
+    assert waiting.returncode is not None
+    assert called == [["taskkill", "/F", "/T", "/PID", str(waiting.pid)]]
+
+
+@pytest.mark.parametrize("error", [ProcessLookupError, PermissionError])
+def test_a_case_that_has_just_ended_is_no_error(waiting, monkeypatch, error):
+    from benchmarks import unattended
+
+    def gone(group, number):
+        raise error
+
+    waiting.kill()
+    monkeypatch.setattr(os, "killpg", gone)
+    unattended.end_session(waiting)
+    assert waiting.returncode is not None
 
 
 def test_ending_the_command_ends_the_case_that_runs(tmp_path):

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "docs").exists(), reason="a source distribution has no documentation"
+)
 NOT_RUN = {"docs/how_to_cluster.rst": "needs a cluster; tests/estimators/test_dask.py has one"}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DIRECTIVE = re.compile(

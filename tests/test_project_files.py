@@ -1,7 +1,10 @@
 """Files beside the sources say the same: versions, Pythons, requirements, years, addresses."""
 
 import importlib.util
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -82,6 +85,27 @@ def test_workflows_parse_and_call_targets_that_are_there():
         assert all(("run" in step) != ("uses" in step) for step in steps)
         called = re.findall(r"\bmake ([a-z]+)", " ".join(step.get("run", "") for step in steps))
         assert set(called) <= set(targets)
+
+
+def test_every_job_ends_and_none_hands_its_key_to_what_it_runs():
+    for path in WORKFLOWS.glob("*.yml"):
+        for name, job in workflow(path.name)["jobs"].items():
+            assert job["timeout-minutes"] <= 90, (path.name, name)
+            for step in job["steps"]:
+                if step.get("uses", "").startswith("actions/checkout@"):
+                    assert step["with"]["persist-credentials"] is False, (path.name, name)
+
+
+@pytest.mark.skipif(os.name != "posix" or not shutil.which("make"), reason="needs make")
+def test_make_lists_its_targets():
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True
+    )
+    listed = [re.fullmatch(r"make ([a-z]+) +(\S.*)", line) for line in done.stdout.splitlines()]
+    described = re.findall(r"^([a-z]+):.*?## (.*)$", text("Makefile"), re.MULTILINE)
+    assert [found.groups() for found in listed] == described
+    # The sed of macOS writes \t as a t.
+    assert not re.search(r"\bsed .*\\t", text("Makefile"))
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,6 @@ from benchmarks.data import (
     Floats,
     NotAvailableError,
     Regression,
-    kin40k,
-    protein,
     published,
     standardised,
 )
@@ -32,22 +30,28 @@ _ORDERS = {
 
 
 def housing(seed: int) -> Regression:
-    return published("housing", datasets.load_boston, seed)
+    return _splits("housing", datasets.load_boston, seed)
 
 
 def abalone(seed: int) -> Regression:
-    folder = os.environ.get("PURSUIT_DATA")
-    if not folder or not (Path(folder) / "abalone.data").is_file():
-        raise NotAvailableError(
-            "abalone.data is missing: set PURSUIT_DATA to a folder that contains it"
-        )
+    _find("abalone.data")
     X, y = datasets.load_abalone(return_X_y=True)
     return _split("abalone", X, y, seed)
 
 
+def kin40k(seed: int) -> Regression:
+    return _splits("kin40k", datasets.load_kin40k, seed)
+
+
+def protein(seed: int) -> Regression:
+    return _splits("protein", datasets.load_protein, seed)
+
+
 def diamonds(seed: int) -> Regression:
     """The logarithm of the price of 53 940 diamonds from nine features."""
-    table = pandas().read_csv(_diamonds_file())
+    # First: with the package that contains them pandas is installed, too.
+    file = _diamonds_file()
+    table = pandas().read_csv(file)
     for name, grades in _ORDERS.items():
         table[name] = table[name].map(grades.split(",").index)
     X = table.drop(columns="price").to_numpy(dtype=float)
@@ -71,6 +75,19 @@ SETS: dict[str, Callable[[int], Regression]] = {
     "flights": new_york_flights,
 }
 """Small ones first, which is also the order of work."""
+
+
+def _splits(name: str, load: Callable[..., tuple[Floats, ...]], seed: int) -> Regression:
+    """A split of a published data set, in two files."""
+    _find(f"{name}.csv.gz")
+    _find(f"{name}.test_mask.csv.gz")
+    return published(name, load, seed)
+
+
+def _find(file: str) -> None:
+    folder = os.environ.get("PURSUIT_DATA")
+    if not folder or not (Path(folder) / file).is_file():
+        raise NotAvailableError(f"{file} is missing: set PURSUIT_DATA to a folder that contains it")
 
 
 def _split(name: str, X: Floats, y: Floats, seed: int) -> Regression:

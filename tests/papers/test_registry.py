@@ -87,6 +87,8 @@ def test_notes_tell_what_was_tried():
 
 def test_the_documentation_has_the_results_of_a_full_run():
     folder = Path(__file__).parents[2] / "docs" / "papers" / "results"
+    if not folder.exists():
+        pytest.skip("a source distribution has no documentation")
     records = read_records(folder)
     assert [record.name for record in records] == list(registry.EXPERIMENTS)
     assert {record.run for record in records} == {"full"}

@@ -5,12 +5,15 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from benchmarks.few_rows import LEVEL, SHAPES, few_rows, intervals
 from pursuit import ExactGPRegressor, SparseGPClassifier, SparseGPRegressor
 from pursuit.linalg import Workers
 from pursuit.tuning import Evidence, NoiseRange, are_few, learn_few
 from pursuit.tuning.few_rows import curvature, left_out
 from pursuit.tuning.optimiser import Learned
+
+pytest.importorskip("benchmarks", reason="a source distribution has no benchmarks")
+
+from benchmarks.few_rows import LEVEL, SHAPES, few_rows, intervals
 
 
 def evidence(m, d, seed=0, weights=None, outputs=1):
