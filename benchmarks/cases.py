@@ -48,6 +48,7 @@ from benchmarks.landmark_cases import landmarks, landmarks_elsewhere, pipeline
 from benchmarks.learning_cases import evidence, large, learned, moving, time_limit, wide
 from benchmarks.lp_cases import lp_machine
 from benchmarks.matching_cases import matching_omp, matching_size
+from benchmarks.million_cases import million
 from benchmarks.moving_over_cases import moving_over
 from benchmarks.neighbor_cases import neighbors_strings, neighbors_usps
 from benchmarks.noise_cases import outliers, varying_noise
@@ -395,6 +396,7 @@ CASES: dict[str, Case] = {
     "svm-usps": svm_usps,
     "svm-memory": svm_memory,
     "parquet": parquet,
+    "million": million,
     "flights": flight_delays,
 }
 

@@ -160,7 +160,7 @@ def test_progress_is_for_terminals(monkeypatch):
 
 def test_as_a_module():
     found = subprocess.run(
-        [sys.executable, "-m", "pursuit.cli", "papers", "list"],
+        [sys.executable, "-m", "pursuit", "papers", "list"],
         capture_output=True,
         text=True,
         check=True,

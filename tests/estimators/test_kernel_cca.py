@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import gammaln, logsumexp
@@ -390,18 +389,3 @@ def test_a_target_of_one_dimension_is_a_column(pair):
     column = SparseKernelCCA(n_basis=8).fit(X, Y[:, :1])
     np.testing.assert_array_equal(flat.transform(X), column.transform(X))
     np.testing.assert_array_equal(flat.transform(X, Y[:, 0])[1], column.transform(X, Y[:, :1])[1])
-
-
-def test_errors_and_warnings_about_rows_name_the_class_of_the_user(pair):
-    X, Y = (np.asarray(view) for view in pair)
-    names = [f"x{j}" for j in range(X.shape[1])]
-    model = SparseKernelCCA(n_basis=10).fit(pd.DataFrame(X, columns=names), Y)
-    with pytest.warns(UserWarning, match="but SparseKernelCCA was fitted with feature names"):
-        model.transform(X)
-    with (
-        pytest.warns(UserWarning, match="feature names"),
-        pytest.raises(ValueError, match="but SparseKernelCCA is expecting"),
-    ):
-        model.transform(X[:, :1])
-    with pytest.raises(ValueError, match=r"SparseKernelCCA with kernel='rbf' compares numbers"):
-        SparseKernelCCA().fit(pd.DataFrame({"a": ["u", "v"] * (len(X) // 2)}), Y)

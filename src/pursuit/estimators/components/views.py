@@ -124,10 +124,6 @@ class View(BaseEstimator):
         return items
 
 
-# Errors and warnings about rows name the class: users know it by this name.
-View.__name__ = "SparseKernelCCA"
-
-
 @dataclass(frozen=True)
 class Disagreements:
     """Pairs outside the basis whose first scores differ by more than the tolerance.
