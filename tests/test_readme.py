@@ -212,7 +212,7 @@ def test_the_best_of_both_sides_come_first_and_the_winner_is_named(tmp_path, err
 def test_the_first_reason_is_the_fastest_of_ours_that_is_better_than_all_others(results):
     [reason] = script().reasons(results)
     assert "kin40k (36 000 × 8): `SparseGPRegressor` with 512 functions has a test" in reason
-    assert "test RMSE of 0.150 after 10 s; GPyTorch" in reason
+    assert "test RMSE of 0.150 standard deviations after 10 s; GPyTorch" in reason
     assert "GPyTorch SGPR (50 steps) 0.174 after 100 s; GPyTorch SVGP (short, stopped)" in reason
 
 
