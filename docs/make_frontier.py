@@ -238,12 +238,8 @@ def section(name, found, cap):
 
 def winners(found, cap):
     """Who has the least error and the least density on each data set, and who is near and quick."""
-    rows = [
-        (
-            *("data set", "least RMSE, ours", "least RMSE, others"),
-            *("least NLPD, ours", "least NLPD, others", "quickest near the least RMSE"),
-        )
-    ]
+    by_rmse = [("data set", "least RMSE, ours", "least RMSE, others", "quickest near the least")]
+    by_nlpd = [("data set", "least NLPD, ours", "least NLPD, others")]
     won = {"ours": [], "others": [], "about equal": []}
     for name, some in by_dataset(found).items():
         measured = [entry for entry in some if entry.first("rmse") is not None]
@@ -257,16 +253,10 @@ def winners(found, cap):
         limit = NEAR * min(e.first("rmse") for e in errors)
         near = [e for e in measured if e.first("rmse") <= limit]
         quick = min(near, key=lambda e: e.first("fit_seconds"))
-        cells = [
-            shown(entry, column, digits, cap, bold=side == best)
-            for best, pair, column, digits in (
-                (by_error, errors, "rmse", 3),
-                (by_density, densities, "nlpd", 2),
-            )
-            for side, entry in zip(("ours", "others"), pair, strict=True)
-        ]
-        rows.append((escaped(name), *cells, shown(quick, "rmse", 3, cap, bold=False)))
-    if len(rows) == 1:
+        near_cell = shown(quick, "rmse", 3, cap, bold=False)
+        by_rmse.append((escaped(name), *pair_shown(errors, by_error, "rmse", 3, cap), near_cell))
+        by_nlpd.append((escaped(name), *pair_shown(densities, by_density, "nlpd", 2, cap)))
+    if len(by_rmse) == 1:
         return ""
     told = {
         "ours": "ours have the lower error on",
@@ -279,7 +269,9 @@ def winners(found, cap):
         [
             f"{sentence[0].upper()}{sentence[1:]}.",
             "",
-            *list_table(rows, "10 18 18 18 18 18", "overview"),
+            *list_table(by_rmse, "13 29 29 29", "overview"),
+            "",
+            *list_table(by_nlpd, "13 43 44", "overview"),
             "",
         ]
     )
@@ -301,6 +293,12 @@ def few_error_bars(entry):
 
 def winner(ours, others, equal):
     return "about equal" if abs(ours - others) <= equal else "ours" if ours < others else "others"
+
+
+def pair_shown(pair, best, column, digits, cap):
+    """Ours and the others', the better one bold."""
+    sides = zip(("ours", "others"), pair, strict=True)
+    return [shown(entry, column, digits, cap, bold=side == best) for side, entry in sides]
 
 
 def shown(entry, column, digits, cap, *, bold):
