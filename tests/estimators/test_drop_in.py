@@ -447,3 +447,23 @@ def test_the_likelihood_needs_the_factor():
         model.log_marginal_likelihood()
     with pytest.raises(NotFittedError):
         ExactGPRegressor().log_marginal_likelihood()
+
+
+@pytest.mark.parametrize("make", [FullScaleGPRegressor, FullScaleGPClassifier])
+def test_errors_about_rows_name_the_class_of_the_user(make):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = X[:, 0] > 0 if make is FullScaleGPClassifier else X[:, 0]
+    model = make(n_neighbors=0).fit(X, y)
+    message = rf"X has 2 features, but {make.__name__} is expecting 3 features"
+    for method in ("predict", "predict_proba", "decision_function"):
+        if hasattr(model, method):
+            with pytest.raises(ValueError, match=message):
+                getattr(model, method)(X[:, :2])
+
+
+def test_errors_that_are_not_about_rows_stay_without_near_rows():
+    X = np.linspace(-1, 1, 60)[:, None]
+    model = FullScaleGPRegressor(n_neighbors=0).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="cannot both be true"):
+        model.predict(X, return_std=True, return_cov=True)

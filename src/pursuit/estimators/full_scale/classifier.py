@@ -329,7 +329,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         """
         check_is_fitted(self)
         if self.n_neighbors_ == 0:
-            values: Floats = in_double(self.global_.decision_function)(X)
+            values: Floats = self._by_basis("decision_function", X)
             return values
         mean = self._latents(X, variance=False).mean
         return mean[:, 0] if self._columns == 1 else mean
@@ -351,7 +351,7 @@ class FullScaleGPClassifier(CallbackSupportMixin, ClassModel, FullScaleModel, Ba
         """
         check_is_fitted(self)
         if self.n_neighbors_ == 0:
-            found: Floats = in_double(self.global_.predict_proba)(X)
+            found: Floats = self._by_basis("predict_proba", X)
             return found
         confidence = Confidence() if self.calibration_ is None else self.calibration_
         return confidence.probabilities(self._latents(X, variance=True))

@@ -21,7 +21,13 @@ from pursuit.estimators.full_scale.near_rows import (
     features_stored,
     residual_process,
 )
-from pursuit.estimators.inputs import NoGradientError, dense, is_precomputed, prediction_rows
+from pursuit.estimators.inputs import (
+    NoGradientError,
+    dense,
+    in_double,
+    is_precomputed,
+    prediction_rows,
+)
 from pursuit.estimators.kernel_model import KernelModel
 from pursuit.estimators.reporting import ReportedModel
 from pursuit.estimators.saving import made_of, saved_parts
@@ -109,6 +115,14 @@ class FullScaleModel(KernelModel, ReportedModel):
         """Rows to predict, of the kind that is kept."""
         rows, X = prediction_rows(self, X)
         return rows if isinstance(X, RowSource) else as_rows(self._like_kept(X))
+
+    def _by_basis(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
+        """What the basis says, where there are no near rows; errors about rows name this class."""
+        try:
+            return in_double(getattr(self.global_, method))(X, *args, **options)
+        except ValueError:
+            prediction_rows(self, X)
+            raise
 
     def _like_kept(self, items: Any) -> Any:
         """Items as an array or as CSR, as the rows that are kept."""

@@ -437,8 +437,8 @@ class FullScaleGPRegressor(
         """
         check_is_fitted(self)
         if self.n_neighbors_ == 0:
-            predict = in_double(self.global_.predict)
-            return predict(X, return_std, return_cov, include_noise=include_noise)
+            spread = return_std, return_cov
+            return self._by_basis("predict", X, *spread, include_noise=include_noise)
         refuse_two_spreads(return_std, return_cov)
         rows = self._query_rows(X)
         with Workers(self.n_jobs) as workers:
