@@ -76,14 +76,16 @@ def test_the_closed_form_is_the_minimum_over_alpha_and_beta(task, seed, start):
         beta, alpha = oracles.plane_fit(task.K, a, i, y, w, task.noise)
         best = value(task, beta * a + alpha * np.eye(m)[i])
         ours = value(task, step.beta[i, 0] * a + step.alpha[i, 0] * np.eye(m)[i])
-        assert abs(ours - best) <= 1e-12 * zero
-        # What the step says of itself loses digits where k_i is nearly parallel to f: ½t²/s has the
-        # rounding of a₂₂ - a₁₂²/a₁₁, divided by s.
-        told = zero - step.before[0] - step.gain[i, 0]
+        # Where k_i is nearly parallel to f, the two terms cancel, and values have their rounding.
         alpha, gain = step.alpha[i, 0], step.gain[i, 0]
         s = 2 * gain / alpha**2 if gain > 0 else np.inf
-        a22 = w @ task.K[:, i] ** 2 + task.noise * task.K[i, i]
-        assert abs(told - best) <= 1e-12 * zero + 16 * np.finfo(float).eps * gain * a22 / s
+        parallel = (w @ task.K[:, i] ** 2 + task.noise * task.K[i, i]) / s
+        eps = np.finfo(float).eps
+        assert abs(ours - best) <= 1e-12 * zero + 16 * eps * np.sqrt(zero * gain * parallel)
+        # What the step says of itself loses more digits: ½t²/s has the rounding of a₂₂ - a₁₂²/a₁₁,
+        # divided by s.
+        told = zero - step.before[0] - step.gain[i, 0]
+        assert abs(told - best) <= 1e-12 * zero + 16 * eps * gain * parallel
 
 
 @given(task=one_output, streamed=st.booleans(), n_steps=st.integers(1, 12))
