@@ -39,6 +39,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
+    "within_subsection_order": "gallery_order.ByTask",
     # Recipes with packages that need not be installed are shown, not run: tools/recipes.py.
     "ignore_pattern": r"(^|/)(?!plot_|with_)[^/]*\.py$",
     "remove_config_comments": True,

@@ -59,6 +59,12 @@ def test_the_charts_are_those_that_the_script_draws():
     assert text("docs/images/rooms.svg") == charts.rooms()
 
 
+def test_the_gallery_has_a_place_for_every_example():
+    pytest.importorskip("sphinx_gallery")
+    examples = {path.stem for path in (ROOT / "examples").glob("plot_*.py")}
+    assert sorted(script("gallery_order").BY_TASK) == sorted(examples)
+
+
 def test_the_tables_of_the_benchmarks_are_those_of_the_results(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     tables = script("make_benchmarks").tables()
