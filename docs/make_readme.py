@@ -281,7 +281,7 @@ def file(results):
 
 
 def frontier(results):
-    """A line per data set and a column per model: error, density and seconds."""
+    """A line per data set and a column per model: error and seconds."""
     runs = results.frontier()
     columns = [name for name in COLUMNS if any(run.name.startswith(name) for run in runs)]
     rows, parts, lost = [], set(), []
@@ -292,7 +292,7 @@ def frontier(results):
         winner = min(filter(None, chosen), key=error)
         if not winner.ours and any(run.ours for run in filter(None, chosen)):
             lost.append(f"{winner.dataset} ({winner.model})")
-        rows.append([data, *("–" if run is None else short(run, winner.rmse) for run in chosen)])
+        rows.append([data, *("–" if run is None else brief(run, winner.rmse) for run in chosen)])
         parts |= {
             f"{run.model} is fitted to {match[1]} rows at most."
             for run in filter(None, chosen)
@@ -303,10 +303,10 @@ def frontier(results):
     fits = results.fits()
     left = sum(row["status"] == "not run" for row in fits)
     return [
-        "Test RMSE, in standard deviations of the target / negative log density / seconds to fit",
-        "on two cores, on the first split. The least error of a line is bold. Of each column the",
-        "setting of least test RMSE is shown.",
-        "All settings, all splits and more models are in the",
+        "Each cell has the test RMSE, in standard deviations of the target, and the seconds to fit",
+        "on two cores, on the first split. The least error of a line is bold. A column may stand",
+        "for several settings: for each data set, the one of least test RMSE is shown.",
+        "Densities, coverage, other settings, other splits and more models are in the",
         "[stored results](docs/benchmarks/frontier.csv).",
         *sorted(parts),
         *([f"Another library has the least error on {listed(lost)}."] if lost else []),
@@ -321,11 +321,16 @@ def listed(words):
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def short(run, least=None):
-    """Error, density and seconds; the error is bold if it is the least as it is written."""
+def brief(run, least):
+    """Error and seconds; the error is bold if it is the least as it is written."""
     written = digits(run.rmse)
-    shown = f"**{written}**" if least is not None and written == digits(least) else written
-    return f"{shown} / {digits(run.nlpd)} / {digits(run.fit, 2)}"
+    shown = f"**{written}**" if written == digits(least) else written
+    return f"{shown} in {digits(run.fit, 2)} s"
+
+
+def short(run):
+    """Error, density and seconds."""
+    return f"{digits(run.rmse)} / {digits(run.nlpd)} / {digits(run.fit, 2)}"
 
 
 def against(results, peer):
@@ -344,7 +349,8 @@ def against(results, peer):
         return []
     return [
         "Of each side the setting of least test RMSE: test RMSE, in standard deviations of the",
-        "target / negative log density / seconds to fit on two cores.",
+        "target / negative log density / seconds to fit on two cores. Errors within 1 % of each",
+        "other are about equal.",
         *few_error_bars(results),
         "",
         *table(["data (rows × features)", "here", peer, "lower error"], summary),
