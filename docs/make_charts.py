@@ -69,11 +69,28 @@ ROOMS = {
 }
 
 
+# Inside a page the theme's colours are used; opened alone, a chart has those of a light page.
+STYLE = """<style>
+svg.chart { font-family: var(--pst-font-family-base, system-ui, sans-serif); }
+svg.chart { background: var(--pst-color-background, #ffffff); }
+svg.chart text { fill: var(--pst-color-text-base, #222222); font-size: 13px; }
+svg.chart .note { fill: var(--pst-color-text-muted, #555555); font-size: 12px; }
+svg.chart .strong { font-weight: 600; }
+svg.chart rect { fill: var(--pst-color-surface, #f5f6f8); }
+svg.chart rect, svg.chart .line { stroke: var(--pst-color-border, #b8bec6); }
+svg.chart .line { fill: none; stroke-width: 1.5; }
+svg.chart .arrow { fill: var(--pst-color-text-muted, #555555); }
+svg.chart a { text-decoration: none; }
+svg.chart a text { fill: var(--pst-color-link, #0a5c8c); font-weight: 600; }
+</style>"""
+
+
 def svg(width, height, label, parts):
     return "\n".join(
         [
             f'<svg class="chart" viewBox="0 0 {width} {height}" role="group" '
             f'aria-label="{escape(label)}" xmlns="http://www.w3.org/2000/svg">',
+            STYLE,
             *parts,
             "</svg>\n",
         ]

@@ -263,7 +263,7 @@ def winners(found, cap):
         "others": "the others on",
         "about equal": f"both are within {100 * (EQUAL_ERROR - 1):.0f} % on",
     }
-    parts = [f"{words} {', '.join(won[side])}" for side, words in told.items() if won[side]]
+    parts = [f"{words} {listed(won[side])}" for side, words in told.items() if won[side]]
     sentence = "; ".join(parts)
     return "\n".join(
         [
@@ -275,6 +275,11 @@ def winners(found, cap):
             "",
         ]
     )
+
+
+def listed(words):
+    """Words as a sentence lists them."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def best_of_both(measured, column):
@@ -344,7 +349,8 @@ def panels(measure, results=RESULTS, facts=ABOUT):
         for entry in found:
             value = entry.first(measure.column)
             if value is None:
-                absent[entry.state] = absent.get(entry.state, 0) + 1
+                why = "repeated" if "the same as" in entry.lines[0]["note"] else entry.state
+                absent[why] = absent.get(why, 0) + 1
                 continue
             time = cap if entry.capped else entry.first("fit_seconds")
             series.setdefault(entry.model, []).append(
@@ -449,10 +455,14 @@ def plot(panel, measure, cap):
             parts.append(mark(x, y, shape, colour, hollow=point["capped"], title=words))
             if not least <= point["value"] <= most:
                 parts.append(beyond(x, y, colour, up=point["value"] > most))
-    words = {"capped": f"over {cap:g} s", "ok": "no error bars"}
-    absent = [f"{words.get(state, state)}: {count}" for state, count in panel["absent"].items()]
+    words = {
+        "capped": f"over {cap:g} s",
+        "ok": "without error bars",
+        "repeated": "that would repeat another",
+    }
+    absent = [f"{count} {words.get(state, state)}" for state, count in panel["absent"].items()]
     if absent:
-        text = f"no point: {', '.join(absent)}"
+        text = f"settings not shown: {', '.join(absent)}"
         parts.append(f'<text x="0" y="{PLOT_HEIGHT + 42}">{escape(text)}</text>')
     return parts
 

@@ -584,13 +584,13 @@ def test_the_figure_has_a_point_per_measured_setting_and_counts_the_others(store
     n_legend = len(make.STYLES)
     assert picture.count("<title>") == 3 + n_legend
     assert picture == make.figure(error, *stored)
-    assert "no point: over 600 s: 1, failed: 1, skipped: 1" in picture
+    assert "settings not shown: 1 over 600 s, 1 failed, 1 skipped" in picture
     # The fit whose error bars took too long has an error, but no density.
     tiny, _ = make.panels(density, *stored)
     [small] = tiny["series"]["SparseGPRegressor"]
     assert small["value"] == -0.1
     assert tiny["absent"] == {"capped": 1, "failed": 1, "skipped": 1, "ok": 1}
-    assert "no point: no error bars: 1, over 600 s: 1" in make.figure(density, *stored)
+    assert "settings not shown: 1 without error bars, 1 over 600 s" in make.figure(density, *stored)
 
 
 def test_the_page_begins_with_who_wins(stored):
