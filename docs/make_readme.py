@@ -281,10 +281,10 @@ def file(results):
 
 
 def frontier(results):
-    """A line per data set and a column per model: error and seconds."""
+    """A line per model and a column per data set: error and seconds."""
     runs = results.frontier()
     columns = [name for name in COLUMNS if any(run.name.startswith(name) for run in runs)]
-    rows, parts, lost = [], set(), []
+    cells, parts, lost, stopped = {}, set(), [], {}
     for data in dict.fromkeys(run.data for run in runs):
         shown = [[run for run in runs if run.data == data and run.name.startswith(name)]
                  for name in columns]  # fmt: skip
@@ -292,27 +292,34 @@ def frontier(results):
         winner = min(filter(None, chosen), key=error)
         if not winner.ours and any(run.ours for run in filter(None, chosen)):
             lost.append(f"{winner.dataset} ({winner.model})")
-        rows.append([data, *("–" if run is None else brief(run, winner.rmse) for run in chosen)])
+        cells[data] = ["–" if run is None else brief(run, winner.rmse) for run in chosen]
+        for name, run in zip(columns, chosen, strict=True):
+            if run and run.setting.endswith(", stopped"):
+                stopped.setdefault(name, []).append(run.dataset)
         parts |= {
             f"{run.model} is fitted to {match[1]} rows at most."
             for run in filter(None, chosen)
             if (match := re.search(r" on (.+) rows", run.setting))
         }
-    if not rows:
+    if not cells:
         return []
     fits = results.fits()
     left = sum(row["status"] == "not run" for row in fits)
     return [
         "Each cell has the test RMSE, in standard deviations of the target, and the seconds to fit",
-        "on two cores, on the first split. The least error of a line is bold. A column may stand",
-        "for several settings: for each data set, the one of least test RMSE is shown.",
+        "on two cores, on the first split. The least error of a data set is bold. Of several",
+        "settings of a model, the one of least test RMSE is shown.",
         "Densities, coverage, other settings, other splits and more models are in the",
         "[stored results](docs/benchmarks/frontier.csv).",
         *sorted(parts),
+        *(f"The time limit stopped {name} on {listed(sets)}." for name, sets in stopped.items()),
         *([f"Another library has the least error on {listed(lost)}."] if lost else []),
         *([f"{left} of {len(fits)} fits were not run yet."] if left else []),
         "",
-        *table(["data (rows × features)", *columns], rows),
+        *table(
+            ["rows × features", *(re.sub(r" \((.*)\)$", r"<br>\1", data) for data in cells)],
+            [[name, *line] for name, *line in zip(columns, *cells.values(), strict=True)],
+        ),
     ]
 
 
