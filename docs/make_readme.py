@@ -260,13 +260,15 @@ def million(results):
 
     def told(model):
         error, spent = fits[f"{model}: RMSE"], fits[f"{model}: fit"]
-        return f"{digits(error)} standard deviations after {digits(spent, 2)} s"
+        memory = fits[f"{model}: memory beyond the data"]
+        return (
+            f"{digits(error)} standard deviations after {digits(spent, 2)} s, with "
+            f"{digits(memory, 2)} GB beside the data"
+        )
 
-    memory = fits["SparseGPRegressor: memory beyond the data"]
     return (
         "`SparseGPRegressor` on a million rows of the robot arm, kernel learned: a test RMSE of "
-        f"{told('SparseGPRegressor')}, with {digits(memory, 2)} GB beside the data; LightGBM with "
-        f"1 000 trees {told('LightGBM, 1000 trees')}."
+        f"{told('SparseGPRegressor')}; LightGBM with 1 000 trees {told('LightGBM, 1000 trees')}."
     )
 
 
@@ -367,6 +369,25 @@ def against(results, peer):
     ]
 
 
+def exact(results):
+    """Exact processes of both packages on data of a few thousand rows at most."""
+    ours, theirs = (
+        {run.dataset: run for run in results.frontier() if (run.model, run.setting) == wanted}
+        for wanted in (("ExactGPRegressor", "all rows"), ("GaussianProcessRegressor", "2000 rows"))
+    )
+    lines = []
+    for run in ours.values():
+        other = theirs.get(run.dataset)
+        if other and run.rows <= 5_000:
+            some = " on 2 000 of the rows" if run.rows > 2_000 else ""
+            lines.append(
+                f"- {run.data}: `ExactGPRegressor` has a test RMSE of {digits(run.rmse)} standard "
+                f"deviations after {digits(run.fit, 2)} s, `GaussianProcessRegressor`{some} "
+                f"{digits(other.rmse)} after {digits(other.fit, 2)} s."
+            )
+    return lines
+
+
 def few_error_bars(results):
     """Which models have densities and intervals of some test rows alone."""
     found = (
@@ -445,6 +466,7 @@ WRITERS = {
     "reasons": reasons,
     "frontier": frontier,
     "against": against,
+    "exact": exact,
     "gaussian-processes": Measures(
         r"(GaussianProcess|ExactGP|SparseGP|FullScaleGP)Regressor, \d+ rows",
         {

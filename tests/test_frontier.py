@@ -706,6 +706,32 @@ def test_the_page_says_what_the_settings_are():
     assert stored == {(s.model, s.name): s.text for s in SETTINGS}, changed
 
 
+def test_the_page_has_the_numbers_of_the_results():
+    with (DOCS / "benchmarks" / "frontier.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+
+    def values(dataset, model, column, setting=""):
+        return [
+            float(line[column])
+            for line in lines
+            if (line["dataset"], line["model"]) == (dataset, model) and line["status"] != "skipped"
+            and line[column] and setting in ("", line["setting"])
+        ]  # fmt: skip
+
+    near = values("flights", "FullScaleGPRegressor", "predict_seconds")
+    sparse = values("flights", "SparseGPRegressor", "predict_seconds")
+    sgpr = "diamonds", "GPyTorch SGPR"
+    told = " ".join((DOCS / "frontier.rst").read_text(encoding="utf-8").split())
+    for words in (
+        f"take it {min(near):.0f} to {max(near):.0f} seconds",
+        f"coverage of {100 * values(*sgpr, 'coverage95', 'short')[0]:.0f} %",
+        f"an error of {values(*sgpr, 'rmse', 'converged')[0]:.1f}.",
+        f"an error of {values(*sgpr, 'rmse', 'converged, float64')[0]:.3f}.",
+    ):
+        assert words in told
+    assert max(sparse) < 0.15, "about a tenth of a second at most"
+
+
 def test_the_stored_fits_are_those_that_are_planned():
     from benchmarks.frontier.cells import all_cells
     from benchmarks.frontier.store import COLUMNS, read, written

@@ -248,6 +248,28 @@ def test_the_best_of_both_sides_come_first_and_the_winner_is_named(tmp_path, err
     assert row == f"| kin40k (36 000 × 8) | {here} | {there} | {winner} |"
 
 
+EXACT = """\
+few,456,13,ExactGPRegressor,all rows,0,1.04,1,1,0.241,0,0.95,ok,
+few,456,13,GaussianProcessRegressor,2000 rows,0,3.4,3,1,0.3247,0,0.95,ok,
+more,3760,10,ExactGPRegressor,2000 rows,0,2.9,3,1,0.671,0,0.95,ok,
+more,3760,10,ExactGPRegressor,all rows,0,1.8,3,1,0.652,0,0.95,ok,
+more,3760,10,GaussianProcessRegressor,2000 rows,0,104.1,3,1,0.65,0,0.95,ok,fitted to 2000 rows
+many,36000,8,ExactGPRegressor,all rows,0,30,3,1,0.07,0,0.95,ok,
+many,36000,8,GaussianProcessRegressor,2000 rows,0,21,3,1,0.22,0,0.95,ok,fitted to 2000 rows
+"""
+
+
+def test_exact_processes_are_compared_on_few_rows(tmp_path):
+    (tmp_path / "benchmarks").mkdir()
+    stored = FRONTIER.splitlines()[0] + "\n" + EXACT
+    (tmp_path / "benchmarks" / "frontier.csv").write_text(stored, encoding="utf-8")
+    module = script()
+    few, more = module.exact(module.Results(tmp_path))
+    assert few.startswith("- few (456 × 13): `ExactGPRegressor` has a test RMSE of 0.241 standard")
+    assert few.endswith(" after 1.0 s, `GaussianProcessRegressor` 0.325 after 3.4 s.")
+    assert more.endswith("`GaussianProcessRegressor` on 2 000 of the rows 0.650 after 100 s.")
+
+
 def test_the_first_reason_is_the_fastest_of_ours_that_is_better_than_all_others(results):
     [reason] = script().reasons(results)
     assert "kin40k (36 000 × 8): `SparseGPRegressor` with 512 functions has a test" in reason
