@@ -15,7 +15,7 @@ DOCS = Path(__file__).parent
 # Goal, and for each wish the classes that meet it.
 CHOICES = {
     "Numbers": [
-        ("the most accurate, with error bars", ["FullScaleGPRegressor"]),
+        ("accuracy first, with error bars", ["FullScaleGPRegressor"]),
         ("small and fast, with error bars", ["SparseGPRegressor"]),
         ("no approximation, to 50 000 rows", ["ExactGPRegressor"]),
         ("counts, amounts, quantiles, outliers", ["SparseKernelGLM"]),
