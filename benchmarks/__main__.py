@@ -32,7 +32,9 @@ def main() -> int:
         try:
             return frontier(sys.argv[2:])
         except KeyboardInterrupt:
-            print("stopped: the same command goes on from here", file=sys.stderr)
+            anew = {"all", "--again=all"} & set(sys.argv)
+            goes_on = "begins anew" if anew else "goes on from here"
+            print(f"stopped: the same command {goes_on}", file=sys.stderr)
             return 130
     options = _options()
     if options.list:

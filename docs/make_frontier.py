@@ -5,8 +5,8 @@ Run from the root of the repository; ``python -m benchmarks frontier`` does it a
     python docs/make_frontier.py
 
 Reads benchmarks/frontier.csv, and benchmarks/frontier.json for the words: what the settings are and
-where they were measured. Every setting is shown, with or without a result. The same files give the
-same bytes.
+where they were measured. Every setting is shown, with or without a result. The same fits give the
+same bytes, in whatever order their lines stand.
 """
 
 import csv
@@ -135,7 +135,7 @@ class Entry:
 
     @property
     def capped(self):
-        return self.state == "capped"
+        return stopped(self.lines[0])
 
     @property
     def state(self):
@@ -143,12 +143,36 @@ class Entry:
         return self.lines[0]["status"]
 
 
-def entries(path):
-    """Data sets, models and settings in the order of the file."""
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = list(csv.DictReader(file))
-    groups = {}
+def stored_fits(path, facts):
+    """Lines of the stored fits: small data sets first, settings as they are described, by seed."""
+    text = path.read_text(encoding="utf-8")
+    lines = list(csv.DictReader(text.splitlines()))
+    if not text.endswith("\n") or any(None in (*line, *line.values()) for line in lines):
+        raise SystemExit(f"{path.name}: a line is broken, or the last is cut off")
+    described = [(s["model"], s["setting"]) for s in facts["settings"]]
+    sizes = {}
     for line in lines:
+        sizes.setdefault(line["dataset"], set()).add(int(line["rows"] or 0))
+
+    def place(line):
+        name, key = line["dataset"], (line["model"], line["setting"])
+        size = max(sizes[name]) or math.inf
+        number = described.index(key) if key in described else len(described)
+        return size, name, number, int(line["seed"])
+
+    return sorted(lines, key=place)
+
+
+def stopped(line):
+    """Whether the cap ended the fit, and not only the predictions after it."""
+    own = "the prediction took longer" not in line["note"] or "ended by itself" in line["note"]
+    return line["status"] == "capped" and own
+
+
+def entries(path, facts):
+    """Data sets, models and settings in the order of the page."""
+    groups = {}
+    for line in stored_fits(path, facts):
         key = line["dataset"], line["model"], line["setting"]
         groups.setdefault(key, []).append(line)
     return [Entry(*key, tuple(group)) for key, group in groups.items()]
@@ -176,6 +200,9 @@ def seconds(value):
 def fit_time(entry, cap):
     if entry.capped:
         return f"> {cap:g}"
+    if entry.state == "capped":
+        # The fit was done, and its predictions were not.
+        return seconds(float(entry.lines[0]["fit_seconds"]))
     value = entry.first("fit_seconds")
     return entry.state if value is None else seconds(value)
 
@@ -252,7 +279,7 @@ def winners(found, cap):
         won[by_error].append(name)
         limit = NEAR * min(e.first("rmse") for e in errors)
         near = [e for e in measured if e.first("rmse") <= limit]
-        quick = min(near, key=lambda e: e.first("fit_seconds"))
+        quick = min(near, key=lambda e: (e.capped, e.first("fit_seconds")))
         near_cell = shown(quick, "rmse", 3, cap, bold=False)
         by_rmse.append((escaped(name), *pair_shown(errors, by_error, "rmse", 3, cap), near_cell))
         by_nlpd.append((escaped(name), *pair_shown(densities, by_density, "nlpd", 2, cap)))
@@ -329,11 +356,14 @@ def described(facts):
         lines += [f"*{escaped(' to '.join(dates))}: {escaped(place(run['machine']))}.*", ""]
     if not facts["machines"]:
         lines += ["Nothing was measured yet.", ""]
+    if len({run["machine"].get("processor") for run in facts["machines"]}) > 1:
+        lines += ["Which fit ran on which of these processors is not stored.", ""]
     return "\n".join(lines)
 
 
 def tables(results=RESULTS, facts=ABOUT):
-    facts, found = about(facts), entries(results)
+    facts = about(facts)
+    found = entries(results, facts)
     cap = facts["cap_seconds"]
     parts = [section(name, some, cap) for name, some in by_dataset(found).items()]
     head = [".. Written by make_frontier.py.\n", winners(found, cap), f"{ALL_FITS}\n"]
@@ -342,9 +372,9 @@ def tables(results=RESULTS, facts=ABOUT):
 
 def panels(measure, results=RESULTS, facts=ABOUT):
     """What the figure shows: for each data set points of every model, and what has no point."""
-    cap = about(facts)["cap_seconds"]
-    drawn = []
-    for name, found in by_dataset(entries(results)).items():
+    facts = about(facts)
+    cap, drawn = facts["cap_seconds"], []
+    for name, found in by_dataset(entries(results, facts)).items():
         series, absent = {}, {}
         for entry in found:
             value = entry.first(measure.column)

@@ -10,11 +10,12 @@ is written by the function below that has this name, from the results in docs/be
 docs/torture.json. What has no stored result is left out.
 """
 
-import csv
 import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from make_frontier import about, stopped, stored_fits
 
 import pursuit
 
@@ -25,21 +26,23 @@ REGION = re.compile(
     r".*?(?P<tail><!-- end of numbers -->)",
     re.DOTALL,
 )
-COLUMNS = (
+LINES = (
     "SparseGPRegressor",
     "FullScaleGPRegressor",
+    "ExactGPRegressor",
     "GPyTorch",
     "GPBoost",
     "LightGBM, default",
     "LightGBM, tuned",
     "Nystroem",
 )
-"""How models and settings of the README's table begin; of those that begin alike the best is shown.
+"""How the lines of the README's table begin; of those that begin alike the best is shown.
 
-LightGBM has two columns: by default it is so much faster that the best setting would hide it.
+LightGBM has two lines: by default it is so much faster that the best setting would hide it.
 """
 DONE = "ok", "capped"
 """Values of the column ``status`` of runs that may have results; some were stopped by a cap."""
+CORES = {1: "one core", 2: "two cores", 4: "four cores", 8: "eight cores"}
 
 
 def pages():
@@ -68,7 +71,10 @@ def filled(text, results=None):
 
 @dataclass(frozen=True)
 class Run:
-    """A model with one setting on the first split of a data set; None is what was not measured."""
+    """A model with one setting on the first split of a data set; None is what was not measured.
+
+    The time of a fit that was stopped is the cap, of which it is known that it was not enough.
+    """
 
     dataset: str
     rows: int
@@ -79,6 +85,9 @@ class Run:
     rmse: float | None
     nlpd: float | None
     coverage: float | None
+    stopped: bool
+    part: int | None
+    """To how many rows it was fitted, if not to all."""
 
     @property
     def ours(self):
@@ -87,6 +96,10 @@ class Run:
     @property
     def name(self):
         return f"{self.model}, {self.setting}"
+
+    @property
+    def seconds(self):
+        return f"> {self.fit:g}" if self.stopped else digits(self.fit, 2)
 
     @property
     def data(self):
@@ -116,13 +129,20 @@ class Results:
     def fits(self):
         """Lines of the stored fits, run or not."""
         path = self.docs / "benchmarks" / "frontier.csv"
-        if not path.exists():
-            return []
-        with path.open(newline="", encoding="utf-8") as table:
-            return list(csv.DictReader(table))
+        return stored_fits(path, self.about()) if path.exists() else []
+
+    def about(self):
+        """The cap, settings and machines of the stored fits."""
+        return about(self.docs / "benchmarks" / "frontier.json")
+
+    def cores(self):
+        """On how many cores they were done, in words; empty if that is not stored."""
+        numbers = dict.fromkeys(run["machine"]["cores"] for run in self.about()["machines"])
+        told = [CORES.get(number, f"{number} cores") for number in numbers]
+        return f" on {' or '.join(told)}" if told else ""
 
     def frontier(self):
-        """Every setting of every model on every data set, in the order of the file.
+        """Every setting of every model on every data set, in the order of the page.
 
         Slow models have one split, so that means over all splits would compare different rows.
         """
@@ -133,6 +153,7 @@ class Results:
         return [run for run in self.first_split() if run.rmse is None]
 
     def first_split(self):
+        cap = self.about()["cap_seconds"]
         return [
             Run(
                 row["dataset"],
@@ -140,7 +161,10 @@ class Results:
                 int(row["features"]),
                 row["model"],
                 setting(row),
-                *(number(row[name]) for name in ("fit_seconds", "rmse", "nlpd", "coverage95")),
+                cap if stopped(row) else number(row["fit_seconds"]),
+                *(number(row[name]) for name in ("rmse", "nlpd", "coverage95")),
+                stopped(row),
+                part(row),
             )
             for row in self.fits()
             if row["seed"] == "0" and row["status"] in DONE
@@ -158,11 +182,16 @@ class Results:
 
 def setting(row):
     """Its name, and what a reader has to know to compare it."""
-    name = row["setting"]
-    part = re.search(r"fitted to (\d+) rows", row["note"])
-    if part and part[1] not in name:
-        name += f" on {thousands(int(part[1]))} rows"
+    name, rows = row["setting"], part(row)
+    if rows is not None and str(rows) not in name:
+        name += f" on {thousands(rows)} rows"
     return name + (", stopped" if row["status"] == "capped" else "")
+
+
+def part(row):
+    """To how many rows a model was fitted; None for all of them."""
+    told = re.search(r"fitted to (\d+) rows", row["note"])
+    return int(told[1]) if told else None
 
 
 def number(text):
@@ -215,12 +244,11 @@ def speed(results):
     enough = [run for run in ours if not beside or run.rmse <= beside[0].rmse]
     best = min(enough, key=lambda run: run.fit) if enough else min(ours, key=error)
     told = "".join(
-        f"; {run.model} ({run.setting}) {digits(run.rmse)} after {digits(run.fit, 2)} s"
-        for run in beside
+        f"; {run.model} ({run.setting}) {digits(run.rmse)} after {run.seconds} s" for run in beside
     )
     return (
         f"- **Accurate for its seconds.** {best.data}: `{best.model}` with {best.setting} has "
-        f"a test RMSE of {digits(best.rmse)} standard deviations after {digits(best.fit, 2)} s"
+        f"a test RMSE of {digits(best.rmse)} standard deviations after {best.seconds} s"
         f"{told}."
     )
 
@@ -266,9 +294,15 @@ def million(results):
             f"{digits(memory, 2)} GB beside the data"
         )
 
+    trees = [name.split(": ")[0] for name in fits if re.match("LightGBM, .*: RMSE", name)]
+    best = min(trees, key=lambda name: fits[f"{name}: RMSE"])
+    leaves = "" if "leaves" in best else " of 31 leaves"
+    larger = "SparseGPRegressor, 1024 functions"
+    with_more = f"; with 1 024 functions {told(larger)}" if f"{larger}: fit" in fits else ""
     return (
         "`SparseGPRegressor` on a million rows of the robot arm, kernel learned: a test RMSE of "
-        f"{told('SparseGPRegressor')}; LightGBM with 1 000 trees {told('LightGBM, 1000 trees')}."
+        f"{told('SparseGPRegressor')}{with_more}; LightGBM with "
+        f"{label(best.removeprefix('LightGBM, '))}{leaves} {told(best)}."
     )
 
 
@@ -285,42 +319,46 @@ def file(results):
 def frontier(results):
     """A line per model and a column per data set: error and seconds."""
     runs = results.frontier()
-    columns = [name for name in COLUMNS if any(run.name.startswith(name) for run in runs)]
-    cells, parts, lost, stopped = {}, set(), [], {}
+    names = [name for name in LINES if any(run.name.startswith(name) for run in runs)]
+    cells, limits, parts, lost = {}, set(), {}, []
     for data in dict.fromkeys(run.data for run in runs):
         shown = [[run for run in runs if run.data == data and run.name.startswith(name)]
-                 for name in columns]  # fmt: skip
+                 for name in names]  # fmt: skip
         chosen = [min(some, key=error, default=None) for some in shown]
         winner = min(filter(None, chosen), key=error)
-        if not winner.ours and any(run.ours for run in filter(None, chosen)):
-            lost.append(f"{winner.dataset} ({winner.model})")
+        # Models without a line of their own may have won, too.
+        all_here = [run for run in runs if run.data == data]
+        first = min(all_here, key=error)
+        if not first.ours and any(run.ours for run in all_here):
+            lost.append(f"{first.dataset} ({first.model})")
         cells[data] = ["–" if run is None else brief(run, winner.rmse) for run in chosen]
-        for name, run in zip(columns, chosen, strict=True):
-            if run and run.setting.endswith(", stopped"):
-                stopped.setdefault(name, []).append(run.dataset)
-        parts |= {
-            f"{run.model} is fitted to {match[1]} rows at most."
-            for run in filter(None, chosen)
-            if (match := re.search(r" on (.+) rows", run.setting))
-        }
+        for run in filter(None, chosen):
+            if run.stopped:
+                limits.add(f"A fit that took {run.seconds} s was stopped by the time limit.")
+            if run.part is not None:
+                parts.setdefault((run.model, run.part), []).append(run.dataset)
     if not cells:
         return []
     fits = results.fits()
     left = sum(row["status"] == "not run" for row in fits)
     return [
-        "Each cell has the test RMSE, in standard deviations of the target, and the seconds to fit",
-        "on two cores, on the first split. The least error of a data set is bold. Of several",
-        "settings of a model, the one of least test RMSE is shown.",
+        "Each cell has the test RMSE, in standard deviations of the target, and the seconds to",
+        f"fit{results.cores()}, on the first split. The least error of a data set is bold.",
+        "Of several settings of a model, the one of least test RMSE is shown, which flatters those",
+        "that have several.",
         "Densities, coverage, other settings, other splits and more models are in the",
         "[stored results](docs/benchmarks/frontier.csv).",
-        *sorted(parts),
-        *(f"The time limit stopped {name} on {listed(sets)}." for name, sets in stopped.items()),
+        *sorted(limits),
+        *(
+            f"{model} is fitted to {thousands(rows)} rows of {listed(sets)}."
+            for (model, rows), sets in parts.items()
+        ),
         *([f"Another library has the least error on {listed(lost)}."] if lost else []),
         *([f"{left} of {len(fits)} fits were not run yet."] if left else []),
         "",
         *table(
             ["rows × features", *(re.sub(r" \((.*)\)$", r"<br>\1", data) for data in cells)],
-            [[name, *line] for name, *line in zip(columns, *cells.values(), strict=True)],
+            [[name, *line] for name, *line in zip(names, *cells.values(), strict=True)],
         ),
     ]
 
@@ -334,12 +372,12 @@ def brief(run, least):
     """Error and seconds; the error is bold if it is the least as it is written."""
     written = digits(run.rmse)
     shown = f"**{written}**" if written == digits(least) else written
-    return f"{shown} in {digits(run.fit, 2)} s"
+    return f"{shown} in {run.seconds} s"
 
 
 def short(run):
     """Error, density and seconds."""
-    return f"{digits(run.rmse)} / {digits(run.nlpd)} / {digits(run.fit, 2)}"
+    return f"{digits(run.rmse)} / {digits(run.nlpd)} / {run.seconds}"
 
 
 def against(results, peer):
@@ -358,8 +396,8 @@ def against(results, peer):
         return []
     return [
         "Of each side the setting of least test RMSE: test RMSE, in standard deviations of the",
-        "target / negative log density / seconds to fit on two cores. Errors within 1 % of each",
-        "other are about equal.",
+        f"target / negative log density / seconds to fit{results.cores()}. Errors within 1 % of",
+        "each other are about equal.",
         *few_error_bars(results),
         "",
         *table(["data (rows × features)", "here", peer, "lower error"], summary),
@@ -420,7 +458,7 @@ def runs_table(runs):
         [
             [
                 f"{run.model}, {run.setting}" if run.setting else run.model,
-                digits(run.fit, 2) if run.rmse is not None else f"> {digits(run.fit)}",
+                run.seconds,
                 digits(run.rmse),
                 digits(run.nlpd),
                 per_cent(run.coverage),

@@ -5,6 +5,8 @@ import importlib.util
 import json
 import math
 import os
+import platform
+import random
 import subprocess
 import sys
 import time
@@ -191,6 +193,22 @@ def test_what_is_missing_is_skipped_with_what_to_do(monkeypatch):
     assert (small.status, small.note) == ("skipped", "only 90 training rows: the same as all rows")
 
 
+def test_data_that_cannot_be_read_stops_no_fit_to_others():
+    from benchmarks.frontier import run as module
+
+    def broken(name):
+        raise EOFError("/home/anna/housing.csv.gz ended early")
+
+    line = module.run_cell(cell(), broken, lambda *_: pytest.fail("no process"), 1.0)
+    assert line.status == "skipped"
+    assert line.note == "cannot read housing: EOFError: housing.csv.gz ended early"
+
+
+def test_error_bars_that_are_no_numbers_are_told():
+    line = run(events(FITTING, FITTED, PREDICTED, BARS | {"nlpd": math.nan}))
+    assert (line.status, line.nlpd, line.note) == ("ok", None, "error bars are no numbers")
+
+
 def test_data_sets_say_what_to_do(monkeypatch, tmp_path):
     from benchmarks.data import NotAvailableError
     from benchmarks.frontier import sets
@@ -275,9 +293,37 @@ def test_a_file_that_somebody_has_broken_is_refused(tmp_path, before, after, mes
         Store(path, [cell()])
 
 
-def test_the_description_has_machine_and_versions_but_no_names_or_paths(tmp_path):
-    import platform
+def test_a_file_that_was_cut_off_is_refused_wherever_it_was_cut(tmp_path):
+    from benchmarks.frontier.store import Line, Store, written
 
+    make, path = drawing(), tmp_path / "x.csv"
+    line = Line("housing", 9, 2, "m", "s", 0, rmse=0.5, status="ok", note="fitted to 10000 rows")
+    text = written([line, replace(line, seed=1)])
+    start = text.rindex("\n", 0, -1) + 1
+    for end in (0, *range(start + 1, len(text))):
+        path.write_text(text[:end], encoding="utf-8")
+        with pytest.raises(ValueError, match=r"x\.csv"):
+            Store(path, [cell()])
+        with pytest.raises(SystemExit, match=r"x\.csv"):
+            make.stored_fits(path, make.about(tmp_path / "x.json"))
+    path.write_text(text, encoding="utf-8")
+    assert len(Store(path, [cell()]).lines) == 3
+    assert len(make.stored_fits(path, make.about(tmp_path / "x.json"))) == 2
+
+
+@pytest.mark.parametrize("name", ["frontier.csv", "frontier.json"])
+def test_the_command_names_a_broken_file_and_leaves_it(command, name):
+    words = ["--datasets", "housing", "--models", "sparse"]
+    assert command.main(words) == 0
+    path = command.RESULTS.with_name(name)
+    cut = path.read_text(encoding="utf-8")[:-5]
+    path.write_text(cut, encoding="utf-8")
+    with pytest.raises(SystemExit, match=f"{name}.*mend the file"):
+        command.main(words)
+    assert path.read_text(encoding="utf-8") == cut
+
+
+def test_the_description_has_machine_and_versions_but_no_names_or_paths(tmp_path):
     from benchmarks.frontier.settings import SETTINGS
     from benchmarks.frontier.store import Store
 
@@ -315,6 +361,7 @@ def command(monkeypatch, tmp_path):
         return Line(which.dataset, 9, 2, which.model, which.setting, which.seed, status=status)
 
     stop_at = set()
+    platform.platform()  # it may run a process, and remembers what came out
     monkeypatch.setattr(module, "run_cell", run_cell)
     monkeypatch.setattr(module, "end_cases_when_ended", lambda: None)
     monkeypatch.setattr(module.subprocess, "run", lambda *line, **_: drawn.append(line))
@@ -329,7 +376,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped(command):
     command.stop_at.add(6)
     with pytest.raises(KeyboardInterrupt):
         command.main(words)
-    assert len(command.drawn) == 1, "the page shows what was done until then"
+    scripts = [Path(words[-1]).name for (words,) in command.drawn]
+    assert scripts == ["make_frontier.py", "make_readme.py"], "they show what was done until then"
     before = list(command.done)
     command.done.clear()
     command.stop_at.clear()
@@ -351,7 +399,17 @@ def test_ctrl_c_gets_one_line(command, monkeypatch, capsys):
     command.stop_at.add(3)
     assert main() == 130
     assert capsys.readouterr().err == "stopped: the same command goes on from here\n"
-    assert len(command.drawn) == 1
+    assert len(command.drawn) == 2
+
+
+def test_ctrl_c_does_not_promise_what_again_all_does_not_do(command, monkeypatch, capsys):
+    from benchmarks.__main__ import main
+
+    words = "frontier --datasets housing --models sparse --again all".split()
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
+    command.stop_at.add(3)
+    assert main() == 130
+    assert capsys.readouterr().err == "stopped: the same command begins anew\n"
 
 
 def test_a_fit_is_not_stored_before_its_machine(command, monkeypatch):
@@ -415,7 +473,7 @@ def test_development_results_are_stored_apart_and_not_drawn(command, tmp_path):
     assert command.drawn == []
     command.main(["--datasets", "housing", "--models", "sparse"])
     assert (tmp_path / "frontier.csv").exists()
-    assert len(command.drawn) == 1
+    assert len(command.drawn) == 2
 
 
 @pytest.mark.parametrize(
@@ -642,6 +700,37 @@ def test_the_page_begins_with_who_wins(stored):
     ]
 
 
+def test_the_quickest_is_not_one_that_was_stopped(stored):
+    make = drawing()
+    results, _ = stored
+    results.write_text(STORED.replace("0,20,30,0.1,0.25", "0,590,30,0.1,0.151"), encoding="utf-8")
+    [row] = rows_of(make.tables(*stored).split(".. list-table::")[1])[1:]
+    assert row[-1] == "0.151 in 590 s: SparseGPRegressor, 16 functions"
+
+
+def test_a_fit_whose_predictions_took_too_long_keeps_its_own_time(stored):
+    make = drawing()
+    results, _ = stored
+    note = "killed: the prediction took longer than the cap"
+    results.write_text(
+        STORED.replace("0,600,,,,,,capped,killed at the cap", f"0,7,8,,,,,capped,{note}"),
+        encoding="utf-8",
+    )
+    [row] = [r for r in rows_of(make.tables(*stored).split(":widths:")[3]) if r[0] == "GPBoost"]
+    assert row[2:] == ["7", *[""] * 7, note]  # not > 600
+
+
+def test_the_order_of_the_lines_changes_no_byte(tmp_path):
+    make = drawing()
+    head, *lines = make.RESULTS.read_text(encoding="utf-8").splitlines(keepends=True)
+    random.Random(0).shuffle(lines)
+    mixed = tmp_path / "frontier.csv"
+    mixed.write_text("".join([head, *lines]), encoding="utf-8")
+    assert make.tables(mixed) == make.tables()
+    for measure in make.MEASURES:
+        assert make.figure(measure, mixed) == make.figure(measure)
+
+
 def test_a_bad_setting_stands_at_the_edge_with_an_arrow(stored):
     make = drawing()
     results, _ = stored
@@ -746,3 +835,50 @@ def test_the_stored_fits_are_those_that_are_planned():
         assert line.status in {"ok", "capped", "failed", "skipped", "not run"}
         assert (line.rmse is not None) or line.status != "ok"
         assert line.fit_seconds is None or line.fit_seconds > 0.0
+
+
+@pytest.mark.parametrize("model", ["HistGradientBoosting", "LightGBM", "Nystroem + Ridge"])
+def test_stored_errors_come_out_again_without_the_code_of_the_benchmark(model):
+    """Abalone, seed 0, from the file of the data set on, with NumPy alone."""
+    file = Path(os.environ.get("PURSUIT_DATA", "")) / "abalone.data"
+    if not file.is_file():
+        pytest.skip("PURSUIT_DATA names no folder with abalone.data")
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+
+    if model == "LightGBM":
+        lightgbm = pytest.importorskip("lightgbm")
+
+    def fitted(X, y):
+        if model == "LightGBM":
+            return lightgbm.LGBMRegressor(random_state=0, n_jobs=1, verbose=-1).fit(X, y)
+        if model == "HistGradientBoosting":
+            return HistGradientBoostingRegressor(random_state=0).fit(X, y)
+        return make_pipeline(Nystroem(n_components=1024, random_state=0), Ridge()).fit(X, y)
+
+    table = [line.split(",") for line in file.read_text(encoding="utf-8").splitlines()[1:]]
+    X = np.array([[*(r[0] == sex for sex in "MFI"), *map(float, r[1:-1])] for r in table], float)
+    y = np.array([float(r[-1]) for r in table])
+    order = np.random.default_rng(0).permutation(len(y))
+    test, train = order[: len(y) // 10], order[len(y) // 10 :]
+    X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
+    y = (y - y[train].mean()) / y[train].std()
+    error = fitted(X[train], y[train]).predict(X[test]) - y[test]
+    mixed = train[np.random.default_rng(0).permutation(len(train))]
+    held_out, seen = mixed[: len(train) // 10], mixed[len(train) // 10 :]
+    noise = np.mean((fitted(X[seen], y[seen]).predict(X[held_out]) - y[held_out]) ** 2)
+    density = np.mean(error**2) / (2 * noise) + 0.5 * math.log(2 * math.pi * noise)
+    with (DOCS / "benchmarks" / "frontier.csv").open(encoding="utf-8", newline="") as stored:
+        [line] = [
+            line
+            for line in csv.DictReader(stored)
+            if (line["dataset"], line["model"], line["setting"], line["seed"])
+            == ("abalone", model, "default", "0")
+        ]
+    # Other versions of the libraries draw and round in other ways.
+    assert np.sqrt(np.mean(error**2)) == pytest.approx(float(line["rmse"]), rel=0.01)
+    assert density == pytest.approx(float(line["nlpd"]), abs=0.01)
+    within = np.mean(np.abs(error) < 1.96 * math.sqrt(noise))
+    assert within == pytest.approx(float(line["coverage95"]), abs=0.01)

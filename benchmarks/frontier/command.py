@@ -37,21 +37,30 @@ def main(words: Sequence[str]) -> int:
     apart = DEVELOPMENT / f"frontier-{options.cap:g}-{options.rows or 'all'}.csv"
     path = apart if develop else RESULTS
     if options.list:
-        todo = _todo(Store(path, all_cells()), options)
+        todo = _todo(_stored(path), options)
         for cell in todo:
             print(cell)
         print(f"{len(todo)} fits to do")
         return 0
     end_cases_when_ended()
     with _alone(path.parent):
-        store = Store(path, all_cells())
+        store = _stored(path)
         store.write()
         try:
             return int(_run(_todo(store, options), store, options))
         finally:
             print(f"written to {store.path.name}")
             if not develop:
-                subprocess.run([sys.executable, str(DOCS / "make_frontier.py")], check=True)
+                for script in ("make_frontier.py", "make_readme.py"):
+                    subprocess.run([sys.executable, str(DOCS / script)], check=True)
+
+
+def _stored(path: Path) -> Store:
+    """What is stored; ends with a line that says what is wrong with a file that was broken."""
+    try:
+        return Store(path, all_cells())
+    except ValueError as error:
+        sys.exit(f"{error}; mend the file, or take back the one of before")
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def fit_command(cap: float, n_rows: int | None) -> Command:
 
 
 def run_cell(cell: Cell, shape: Shape, command: Command, cap: float) -> Line:
-    """Do a fit, or say why not."""
+    """Do a fit, or say why not. What cannot be read does not stop the fits to other data."""
     line = Line(cell.dataset, None, None, cell.model, cell.setting, cell.seed)
     chosen = setting(cell.model, cell.setting)
     try:
@@ -53,6 +53,9 @@ def run_cell(cell: Cell, shape: Shape, command: Command, cap: float) -> Line:
         require(*chosen.packages)
     except NotAvailableError as missing:
         return replace(line, status="skipped", note=without_paths(str(missing)))
+    except Exception as error:
+        broken = without_paths(f"{type(error).__name__}: {error}")[:_LONGEST_NOTE]
+        return replace(line, status="skipped", note=f"cannot read {cell.dataset}: {broken}")
     if chosen.only_larger and chosen.n_rows is not None and n_rows <= chosen.n_rows:
         return replace(
             line, status="skipped", note=f"only {n_rows} training rows: the same as all rows"
@@ -138,6 +141,8 @@ def _line(line: Line, events: Sequence[dict[str, Any]], ending: str | None, cap:
         if line.rmse is None:
             line = replace(line, status="failed")
             notes.append("predictions are no numbers")
+        elif line.nlpd is None:
+            notes.append("error bars are no numbers")
     if line.status == "ok" and facts.get("stopped_early"):
         line = replace(line, status="capped")
     return replace(line, note="; ".join(notes))

@@ -63,6 +63,7 @@ class Store:
 
     def __init__(self, path: Path, cells: Sequence[Cell]) -> None:
         self.path, self.about = path, path.with_suffix(".json")
+        self._known()
         stored = {line.cell: line for line in read(path)} if path.exists() else {}
         self.lines = {
             cell: stored.pop(
@@ -94,12 +95,19 @@ class Store:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         _replace(self.path, written(self.lines.values()))
 
+    def _known(self) -> dict[str, Any]:
+        """What is described so far; ValueError if somebody has broken the file."""
+        if not self.about.exists():
+            return {}
+        try:
+            return dict(json.loads(self.about.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ValueError(f"{self.about.name}: {error}") from error
+
     def describe(self, cap: float, settings: Iterable[Setting]) -> None:
         """Write what the lines do not say. Another machine or version is added to those before."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        known: dict[str, Any] = (
-            json.loads(self.about.read_text(encoding="utf-8")) if self.about.exists() else {}
-        )
+        known = self._known()
         machines = known.get("machines", [])
         # Threads of this process say nothing about those of the fits, which may use all cores.
         here = machine() | {"threads": cores()}
@@ -130,6 +138,8 @@ def written(lines: Iterable[Line]) -> str:
 def read(path: Path) -> list[Line]:
     """The lines of a CSV file; ValueError if somebody has broken one of them."""
     lines: dict[Cell, Line] = {}
+    if not path.read_bytes().endswith(b"\n"):
+        raise ValueError(f"{path.name} is cut off: its last line has no end")
     with path.open(encoding="utf-8", newline="") as file:
         table = csv.reader(file)
         for cells in table:
