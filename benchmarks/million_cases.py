@@ -31,18 +31,25 @@ _TEST_ROWS = 20_000
 _WARM_UP_ROWS = 5_000
 
 
-def lightgbm(n_trees: int) -> Any:
-    """All other parameters are LightGBM's own."""
+def lightgbm(n_trees: int, n_leaves: int = 31) -> Any:
+    """All other parameters are LightGBM's own; so are 31 leaves."""
     require("lightgbm")
     from lightgbm import LGBMRegressor
 
-    return LGBMRegressor(n_estimators=n_trees, n_jobs=THREADS, random_state=0, verbose=-1)
+    return LGBMRegressor(
+        n_estimators=n_trees, num_leaves=n_leaves, n_jobs=THREADS, random_state=0, verbose=-1
+    )
 
 
 MODELS: dict[str, Callable[[], Any]] = {
     "SparseGPRegressor": lambda: SparseGPRegressor(random_state=0),
+    "SparseGPRegressor, 1024 functions": lambda: SparseGPRegressor(n_basis=1024, random_state=0),
     "LightGBM, 100 trees": lambda: lightgbm(100),
     "LightGBM, 1000 trees": lambda: lightgbm(1000),
+    # With so many rows larger trees are better.
+    "LightGBM, 1000 trees of 127 leaves": lambda: lightgbm(1000, 127),
+    "LightGBM, 1000 trees of 255 leaves": lambda: lightgbm(1000, 255),
+    "LightGBM, 1000 trees of 511 leaves": lambda: lightgbm(1000, 511),
 }
 
 

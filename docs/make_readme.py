@@ -289,20 +289,21 @@ def million(results):
     def told(model):
         error, spent = fits[f"{model}: RMSE"], fits[f"{model}: fit"]
         memory = fits[f"{model}: memory beyond the data"]
-        return (
-            f"{digits(error)} standard deviations after {digits(spent, 2)} s, with "
-            f"{digits(memory, 2)} GB beside the data"
-        )
+        return f"{digits(error)} after {digits(spent, 2)} s with {digits(memory, 2)} GB"
 
     trees = [name.split(": ")[0] for name in fits if re.match("LightGBM, .*: RMSE", name)]
     best = min(trees, key=lambda name: fits[f"{name}: RMSE"])
-    leaves = "" if "leaves" in best else " of 31 leaves"
+    setting = label(best.removeprefix("LightGBM, ")) + ("" if "leaves" in best else " of 31 leaves")
     larger = "SparseGPRegressor, 1024 functions"
-    with_more = f"; with 1 024 functions {told(larger)}" if f"{larger}: fit" in fits else ""
+    or_larger = (
+        f", or with {thousands(1024)} functions {told(larger)}" if f"{larger}: fit" in fits else ""
+    )
     return (
-        "`SparseGPRegressor` on a million rows of the robot arm, kernel learned: a test RMSE of "
-        f"{told('SparseGPRegressor')}{with_more}; LightGBM with "
-        f"{label(best.removeprefix('LightGBM, '))}{leaves} {told(best)}."
+        "`SparseGPRegressor` on a million rows of the robot arm, kernel learned: a test RMSE (in "
+        "standard deviations) of "
+        f"{told('SparseGPRegressor')} of memory beside the data"
+        f"{or_larger}; LightGBM with {setting}, the best of "
+        f"{len(trees)} settings, {told(best)}."
     )
 
 

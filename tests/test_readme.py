@@ -208,14 +208,14 @@ def test_the_reasons_have_the_stored_numbers():
         return {f["name"]: f["value"] for f in stored["cases"][case]["figures"]}
 
     arm = figures("million")
-    line = r"a test RMSE of (\S+) standard deviations after (\S+) s, with (\S+) GB beside the data"
+    line = r"standard deviations\) of (\S+) after (\S+) s with (\S+) GB of memory beside the data"
     for shown, name, n in zip(
         re.search(line, text).groups(), ("RMSE", "fit", "memory beyond the data"), (3, 2, 2),
         strict=True,
     ):  # fmt: skip
         assert close(shown, arm[f"SparseGPRegressor: {name}"], n)
-    error, fit = re.search(
-        r"LightGBM with .* leaves (\S+) standard deviations after (\S+) s,", text
+    n_trees, error, fit = re.search(
+        r"LightGBM with .* leaves, the best of (\d+) settings, (\S+) after (\S+) s ", text
     ).groups()
     trees = {
         name.split(":")[0]: value
@@ -223,6 +223,7 @@ def test_the_reasons_have_the_stored_numbers():
         if name.startswith("LightGBM") and name.endswith(": RMSE")
     }
     best = min(trees, key=trees.get)
+    assert int(n_trees) == len(trees)
     assert close(error, trees[best], 3)
     assert close(fit, arm[f"{best}: fit"], 2)
     table = figures("parquet")
@@ -382,10 +383,10 @@ def test_the_order_of_the_stored_lines_changes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("others", "told"),
     [
-        ({}, "LightGBM with 1 000 trees of 31 leaves 0.176 standard deviations after 9.5 s"),
+        ({}, "1 000 trees of 31 leaves, the best of 2 settings, 0.176 after 9.5 s"),
         (
             {"LightGBM, 1000 trees of 255 leaves": (0.11, 40.0)},
-            "LightGBM with 1 000 trees of 255 leaves 0.110 standard deviations after 40 s",
+            "1 000 trees of 255 leaves, the best of 3 settings, 0.110 after 40 s",
         ),
     ],
 )
@@ -406,7 +407,7 @@ def test_the_better_trees_stand_beside_a_million_rows(tmp_path, others, told):
     (tmp_path / "benchmarks" / "million.json").write_text(json.dumps(run), encoding="utf-8")
     module = script()
     line = module.million(module.Results(tmp_path)).replace("\N{NARROW NO-BREAK SPACE}", " ")
-    assert line.endswith(f"{told}, with 0.10 GB beside the data.")
+    assert line.endswith(f"LightGBM with {told} with 0.10 GB.")
 
 
 def test_words_are_listed_as_in_a_sentence():
