@@ -693,8 +693,9 @@ def test_the_header_says_what_separates_values(tmp_path, separator):
 def test_a_file_that_is_not_utf8_is_refused(tmp_path, before):
     lines = [b"x,town", *[b"1,Graz"] * before, "2,Köln".encode("latin-1")]
     (tmp_path / "t.csv").write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(ValueError, match=r"t\.csv is not in UTF-8: convert it"):
-        open_table(tmp_path / "t.csv")
+    for texts in ([], ["town"]):
+        with pytest.raises(ValueError, match=r"t\.csv is not in UTF-8: convert it"):
+            open_file(tmp_path / "t.csv", texts)
 
 
 def test_columns_asked_for_as_texts_are_not_read_as_numbers(tmp_path):

@@ -443,8 +443,9 @@ def _not_utf8(name: str) -> ValueError:
 def _explained(error: Exception, file: File) -> Exception:
     """What pyarrow says, with the file's name, its line and what to do; or the error itself."""
     text, name = str(error), file.name
-    if _CONVERSION.search(text):
-        return error
+    refused = _CONVERSION.search(text)
+    if refused is not None:  # any text is a string, except bytes that are not text
+        return _not_utf8(name) if refused[2] == "string" else error
     if "Empty CSV file" in text:
         return ValueError(f"{name} is empty: it needs a header line and at least one row.")
     ragged = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", text, re.DOTALL)
@@ -473,8 +474,6 @@ def _widened(schema: Any, error: Exception, name: str) -> dict[str, Any]:
     if refused is None:
         raise error
     column = schema.field(int(refused[1]))
-    if pa.types.is_string(column.type):
-        raise _not_utf8(name) from error
     wider = pa.float64() if pa.types.is_integer(column.type) else pa.string()
     return {field.name: field.type for field in schema} | {column.name: wider}
 
