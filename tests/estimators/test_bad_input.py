@@ -139,7 +139,7 @@ def test_bad_arguments(waves, arguments, error, message):
     [
         (np.ones((5, 2)), np.ones(4), None, "inconsistent numbers of samples"),
         (np.ones(5), np.ones(5), None, "2D array"),
-        (np.ones((5, 2, 2)), np.ones(5), None, "dim 3"),
+        (np.ones((5, 2, 2)), np.ones(5), None, r"^X: .* dim 3, .* X\.reshape\(len\(X\), -1\)"),
         (np.ones((0, 2)), np.ones(0), None, "0 sample"),
         (np.ones((5, 0)), np.ones(5), None, "0 feature"),
         (np.ones((5, 2)), np.ones((5, 2, 2)), None, "y must have one or two dimensions"),
@@ -150,6 +150,8 @@ def test_bad_arguments(waves, arguments, error, message):
         (np.ones((5, 2)), np.ones(5), np.ones(4), "sample_weight"),
         (np.ones((5, 2)), np.ones(5), np.ones((5, 2)), "1D|sample_weight|Sample weights"),
         (np.ones((5, 2)), np.ones(5), -np.ones(5), "sample_weight"),
+        (np.ones((5, 2)), np.ones(5), "balanced", "sample_weight holds text .* pass one number"),
+        (np.ones((5, 2)), np.ones(5), list("abcde"), r"sample_weight holds text \('a'\)"),
         (np.ones((5, 2)), np.ones(5), np.zeros(5), "sample_weight|Sample weights"),
         (["a", "b"], np.ones(2), None, "kernel|numeric|string"),
         ([], [], None, "X|sample"),
@@ -158,6 +160,17 @@ def test_bad_arguments(waves, arguments, error, message):
 def test_bad_shapes(X, y, weights, message):
     with pytest.raises(ValueError, match=message):
         fixed_gp(RBF(), noise=0.1).fit(X, y, weights)
+
+
+def test_targets_of_three_dimensions_are_not_called_rows():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.ones((20, 2, 2))
+    with pytest.raises(ValueError, match=r"^y: Found array with dim 3, .* y\.reshape"):
+        pursuit.HullBoostClassifier().fit(X, y)
+
+
+def test_texts_are_no_targets_of_a_hull():
+    with pytest.raises(ValueError, match=r"y holds text .* take a classifier"):
+        pursuit.HullRegressor().fit(np.ones((4, 2)), list("abca"))
 
 
 @pytest.mark.parametrize(

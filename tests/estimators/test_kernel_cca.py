@@ -389,3 +389,17 @@ def test_a_target_of_one_dimension_is_a_column(pair):
     column = SparseKernelCCA(n_basis=8).fit(X, Y[:, :1])
     np.testing.assert_array_equal(flat.transform(X), column.transform(X))
     np.testing.assert_array_equal(flat.transform(X, Y[:, 0])[1], column.transform(X, Y[:, :1])[1])
+
+
+def test_errors_name_the_estimator_and_its_arguments():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
+    model = SparseKernelCCA(n_components=1).fit(X, Y)
+    with pytest.raises(ValueError, match="X has 2 features, but SparseKernelCCA is expecting 3"):
+        model.transform(Y)
+    with pytest.raises(ValueError, match=r"minimum of 1 is required by SparseKernelCCA\.$"):
+        model.transform(X[:0])
+    with pytest.raises(ValueError, match=r"^Y: Found array with dim 3"):
+        SparseKernelCCA().fit(X, Y[:, :, None])
+    with pytest.raises(ValueError, match=r"^Y: could not convert string"):
+        SparseKernelCCA().fit(X, np.full((20, 2), "tall", dtype=object))

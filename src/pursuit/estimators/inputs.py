@@ -424,6 +424,12 @@ def _validated(estimator: Any, X: Any, y: Any = "no_validation", **checks: Any) 
     try:
         return validate_data(estimator, X, y, **checks)
     except ValueError as error:
+        if str(error).startswith("Found array with dim"):
+            name = "X" if np.ndim(X) > 2 else "y"
+            raise ValueError(
+                f"{name}: {error} Pass one row per observation, for instance "
+                f"{name}.reshape(len({name}), -1)."
+            ) from error
         if str(error).startswith("Found array with"):
             raise ValueError(f"X is too small: {error}") from error
         if not (hasattr(estimator, "kernel") and reads_matrix(estimator)):
@@ -611,6 +617,11 @@ def validate_weights(sample_weight: Any, n_rows: int) -> Floats:
     if sample_weight is None:
         return np.ones(n_rows)
     given = np.asarray(sample_weight)
+    if given.dtype.kind in "SU":
+        raise ValueError(
+            f"sample_weight holds text ({given.ravel()[:1].tolist()[0]!r}): pass one number per "
+            "row, or name the column of weights by weight=."
+        )
     if given.dtype.kind in "biuf" and given.size and not given.any():
         raise ValueError("sample_weight is zero for every row: at least one must be positive.")
     weights: Floats = check_sample_weight(

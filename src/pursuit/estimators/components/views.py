@@ -5,6 +5,7 @@ HS08 is Hussain and Shawe-Taylor, Theory of matching pursuit, NIPS 2008.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,6 +107,20 @@ class View(BaseEstimator):
         return values - self.shift_
 
     def _validated(self, items: Any, *, reset: bool) -> Any:
+        try:
+            return self._checked(items, reset=reset)
+        except ValueError as error:
+            # Users know the estimator and its two arguments, and not this class.
+            text = re.sub(
+                r"\bView(?= is expecting| with kernel=|\.$)", "SparseKernelCCA", str(error)
+            )
+            if text.startswith(("Found array", "could not convert")):
+                text = f"{self.name}: {text}"
+            if text == str(error):
+                raise
+            raise ValueError(text) from error
+
+    def _checked(self, items: Any, *, reset: bool) -> Any:
         if self.name == "X" or as_source(items) is not None:
             return validate_items(self, items, reset=reset)
         if hasattr(items, "columns"):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pursuit import limits
@@ -35,6 +35,7 @@ from pursuit.estimators.inputs import (
     seeded_clone,
     training_rows,
     validate_held,
+    validate_targets,
     validate_weights,
 )
 from pursuit.estimators.kernel_model import (
@@ -44,7 +45,7 @@ from pursuit.estimators.kernel_model import (
     in_precision_of_rows,
 )
 from pursuit.estimators.reporting import ReportedModel
-from pursuit.estimators.scales import LARGEST, SMALLEST, check_scale, kept
+from pursuit.estimators.scales import kept
 from pursuit.estimators.span.search import cluster_centres, estimator_search, with_checked_points
 from pursuit.gram import kernel_times
 from pursuit.greedy import CostMeter, Path
@@ -303,9 +304,7 @@ class HullRegressor(
         else:
             X = self._checked(X, self._transformer, reset=True)
             rows = _known_rows(X)
-        y = check_array(y, ensure_2d=False, dtype=np.float64, estimator=self, input_name="y")
-        y = column_or_1d(y, warn=True)
-        check_scale("y", y, LARGEST, SMALLEST)
+        y = column_or_1d(validate_targets(y), warn=True)
         check_lengths(X, y)
         weights = validate_weights(sample_weight, n_rows(X))
         present = np.flatnonzero(weights > 0)
