@@ -156,6 +156,13 @@ def test_a_class_of_a_single_row(fewer):
     assert np.isfinite(found.scores["small process"]["log_loss"])
 
 
+def test_one_of_two_classes_in_a_single_row(fewer):
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(200) == 7, "rare", "usual")
+    found = choose_model(rng.normal(size=(200, 2)), y, task="classification", n_basis=20)
+    assert found.sentence == "small process: a class is too rare to be both learned and judged"
+
+
 def test_probability_of_a_count_under_a_normal_distribution():
     counts, mean, std = (
         np.array([0.0, 3.0, 9.0]),

@@ -172,6 +172,9 @@ def choose_model(
         why = "its basis can hold all rows, so that near rows add nothing"
         return Choice(SMALL, kinds[SMALL](), f"{SMALL}: {why}", {})
     splits = list(_splits(y, np.random.default_rng(random_state)))
+    if task == "classification" and any(len(set(y[rows].tolist())) < 2 for rows, _ in splits):
+        why = "a class is too rare to be both learned and judged"
+        return Choice(SMALL, kinds[SMALL](), f"{SMALL}: {why}", {})
     judged = _judged(kinds, X, y, splits, task)
     kind, why = _verdict(judged, splits)
     scores = {name: losses.scores for name, losses in judged.items()}
