@@ -47,6 +47,9 @@ def at(tmp_path_factory):
         "named.csv": _columns(who=[f"person {i}" for i in range(_N)]),
         "gapped.csv": _columns() | {"price": [""] * _N},
         "one-row.csv": {"area": [1], "price": [2]},
+        "strays.csv": _columns() | {"price": ["sold" if i == 3 else 1.5 * i for i in range(_N)]},
+        "tonnes.csv": _columns() | {"price": [f"{i}.5 t" for i in range(_N)]},
+        "constant.csv": {"area": range(_N), "price": [5] * _N},
         "one-class.csv": {"area": range(_N), "kind": ["cheap"] * _N},
         "only-target.csv": {"price": range(_N)},
         "targetless.csv": {"area": range(_N), "city": ["Graz"] * _N},
@@ -93,6 +96,7 @@ def at(tmp_path_factory):
 
 # Words that follow `pursuit`; {} is the folder above. What the line must hold.
 FIT = "fit {}/good.csv -t price -o {}/new.pursuit"
+REGRESSION = "--task regression -o {}/new.pursuit"
 CALLS = [
     # Words
     ("fot {}/good.csv", "Did you mean 'fit'?"),
@@ -142,6 +146,12 @@ CALLS = [
     # Targets
     ("fit {}/good.csv -t kind --task regression -o {}/new.pursuit", "--task classification"),
     ("fit {}/no-target.csv -t price -o {}/new.pursuit", "name another with --target"),
+    ("fit {}/strays.csv -t price -o {}/new.pursuit", "such as 'sold': leave these empty, or name"),
+    (f"fit {{}}/strays.csv -t price {REGRESSION}", "but not in 1 of 40 rows, such as 'sold'"),
+    ("fit {}/tonnes.csv -t price -o {}/new.pursuit", "numbers with the unit 't': write them"),
+    (f"fit {{}}/named.csv -t city {REGRESSION}", "it holds 'Graz' and other texts"),
+    ("fit {}/constant.csv -t price -o {}/new.pursuit", "is 5 in all rows"),
+    ("compare {}/constant.csv -t price", "is 5 in all rows"),
     ("fit {}/one-class.csv -t kind --task classification -o {}/new.pursuit", "class"),
     ("fit {}/good.csv -t area --task classification -o {}/new.pursuit", "name another with"),
     ("fit {}/named.csv -t who -o {}/new.pursuit", "has 40 classes in 40 rows"),
@@ -189,6 +199,7 @@ CALLS = [
     ("predict {}/kind.pursuit {}/good.csv --set 0.9", "use pursuit fit --conformal"),
     ("predict {}/price.pursuit {}/renamed.csv", "did you mean 'areas'?"),
     ("predict {}/price.pursuit {}/other-types.csv", "'area'"),
+    ("predict {}/price.pursuit {}/latin.csv", "latin.csv is not in UTF-8: convert it"),
     ("predict {}/price.pursuit {}/header-only.csv", "has no rows to predict"),
     # inspect, report, demo
     ("inspect {}/good.csv", "a model is needed here"),

@@ -408,3 +408,25 @@ def test_numbers_and_dates_written_as_text_are_no_levels(texts):
     assert set(SparseGPRegressor(n_basis=3).fit(declared, y).categories_["share"]) == set(texts)
     codes = frame.assign(share=["50667", "10115", "20095"] * 10)
     assert len(SparseGPRegressor(n_basis=3).fit(codes, y).categories_["share"]) == 3
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [i + 0.5 for i in range(39)] + ["sold"],
+        [f"{i}.5" for i in range(39)] + ["sold"],
+        [f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(39)] + ["sold"],
+    ],
+    ids=["numbers", "numbers as text", "dates"],
+)
+def test_a_text_among_numbers_or_dates_does_not_make_them_levels(values):
+    frame, y = pd.DataFrame({"size": np.arange(40.0), "share": values}, dtype=object), np.ones(40)
+    with pytest.raises(
+        ValueError, match=r"'share' of X holds numbers or dates, but for 1 of .*'sold'"
+    ):
+        SparseGPRegressor(n_basis=3).fit(frame.astype({"size": float}), y)
+    declared = frame.astype({"size": float, "share": str}).astype({"share": "category"})
+    assert len(SparseGPRegressor(n_basis=3).fit(declared, y).categories_["share"]) > 30
+    # Whole numbers may be codes.
+    codes = frame.assign(size=np.arange(40.0), share=[*map(str, range(39)), "other"])
+    assert len(SparseGPRegressor(n_basis=3).fit(codes, y).categories_["share"]) == 40

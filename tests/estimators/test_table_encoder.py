@@ -395,6 +395,22 @@ def test_columns_without_use_are_left_out(name, values, reason):
 
 
 @pytest.mark.parametrize(
+    ("n", "levels", "begins"),
+    [
+        (100, 100, "column 'load' is left out: nearly all its texts are distinct."),
+        (400, 40, "column 'load': its 40 levels become statistics of the target."),
+        (100, 10, "column 'load': its 10 texts are categories."),
+    ],
+)
+def test_numbers_with_a_unit_are_told(n, levels, begins):
+    y = np.sin(np.arange(n))
+    loads = [f"{i % levels + 0.25} kg" for i in range(n)]
+    encoder = TableEncoder().fit(pd.DataFrame({"load": loads, "z": y}), y)
+    [note] = encoder.notes_
+    assert note == f"{begins} To have its numbers read, write them without 'kg'."
+
+
+@pytest.mark.parametrize(
     ("name", "values"),
     [
         ("x", np.arange(30)),

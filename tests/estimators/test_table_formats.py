@@ -14,8 +14,10 @@ from pursuit.estimators.table.formats import (
     TextFormat,
     UnreadableError,
     find_format,
+    find_strays,
     is_gap,
     read_texts,
+    shared_unit,
     with_comma,
 )
 
@@ -89,6 +91,33 @@ def test_what_python_prints_is_read_as_python_does(values):
 )
 def test_these_are_no_numbers_of_one_format(texts):
     assert find_format(texts) == Reading()
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit"),
+    [
+        (["12 kg", "13,5 kg", " 7kg"], "kg"),
+        (["-3.5 °C", "12 °C"], "°C"),
+        (["1.200 m²", "900 m²"], "m²"),
+        (["100 km/h", "90 km/h"], "km/h"),
+        (["12 kg", "13 g"], ""),
+        (["12 kg", "13"], ""),
+        (["1.2.3 kg", "4 kg"], ""),
+        (["12:30", "13:30"], ""),
+        (["A12", "A13"], ""),
+        ([], ""),
+    ],
+)
+def test_units_that_are_not_read(texts, unit):
+    assert shared_unit(texts) == unit
+
+
+def test_the_few_texts_that_are_no_numbers():
+    numbers = [f"{i}.5" for i in range(20)]
+    assert find_strays([*numbers, "sold"]) == ["sold"]
+    assert find_strays(numbers) == []
+    assert find_strays([*numbers[:5], "sold"]) == []  # one in six is not few
+    assert find_strays([*numbers, "12 %", "sold"]) == []  # the others have no common format
 
 
 def test_one_comma_and_three_digits_can_be_read_in_two_ways():

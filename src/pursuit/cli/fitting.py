@@ -10,7 +10,7 @@ import math
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from typing import Any
 from pursuit.cli.console import WrongCallError, counted, progress_of, quoted, tell
 from pursuit.cli.files import file_for
 
+_MOST_CLASSES = 30
+"""More different texts are meant as numbers if most can be read as such."""
 _LEAST_SECONDS = 30.0
 """Kinds of models are compared only if the fit may take this long."""
 
@@ -168,6 +170,7 @@ def fit_table(data: Path, request: Request, output: Path, quiet: bool) -> Result
 
 def observed(table: Any, request: Request) -> tuple[Task, str, Any]:
     """What is predicted, why, and the rows that have a target."""
+    from pursuit import TableError
     from pursuit.estimators.table.choice import infer_task
 
     task, reason, rows = request.task, "", None
@@ -176,8 +179,12 @@ def observed(table: Any, request: Request) -> tuple[Task, str, Any]:
         values = rows.y
         if values.dtype.kind not in "biuf":
             # Numbers may be written as text.
-            with contextlib.suppress(ValueError):
+            try:
                 values = _rows(table, request, Task.regression).y
+            except ValueError as error:
+                if isinstance(error, TableError) and _meant_as_numbers(set(values.tolist())):
+                    asked = replace(request, task=Task.regression)
+                    raise WrongCallError(_remedy(error.problems, asked)) from error
         found, why = infer_task(values)
         task = Task(found)
         if task is Task.regression:
@@ -199,6 +206,11 @@ def observed(table: Any, request: Request) -> tuple[Task, str, Any]:
             f"the target {request.target!r} holds infinity, in {count:,} of {len(rows.y):,} rows: "
             "leave such rows out, or write nothing there."
         )
+    if task is Task.regression and (rows.y == rows.y[0]).all():
+        raise WrongCallError(
+            f"the target {request.target!r} is {rows.y[0]:g} in all rows, so that there is nothing "
+            "to learn: name another with --target."
+        )
     if task is Task.classification:
         _check_classes(rows.y.tolist(), request.target)
     weights = rows.per_row.get("sample_weight")
@@ -208,6 +220,13 @@ def observed(table: Any, request: Request) -> tuple[Task, str, Any]:
             "weight is 0: correct it, or leave --weight out."
         )
     return task, reason, rows
+
+
+def _meant_as_numbers(texts: set[str]) -> bool:
+    """Whether so many different texts are numbers but for a few of them, or but for their unit."""
+    from pursuit.estimators.table.formats import find_strays, shared_unit
+
+    return len(texts) > _MOST_CLASSES and bool(shared_unit(texts) or find_strays(sorted(texts)))
 
 
 def _check_classes(labels: list[Any], target: str) -> None:
@@ -249,7 +268,9 @@ def _remedy(problems: dict[str, str], request: Request) -> str:
         other = "name another with --target"
         if request.task is Task.regression:
             other += ", or add --task classification to predict classes"
-        return f"the target {request.target!r}: {problems[request.target]}: {other}."
+        problem = problems[request.target]
+        joined = f"{problem}, or {other}" if ": " in problem else f"{problem}: {other}"
+        return f"the target {request.target!r}: {joined}."
     if request.weight in problems:
         return (
             f"--weight: column {request.weight!r}: {problems[request.weight]}: name a column of "

@@ -22,7 +22,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from pursuit._types import Floats
-from pursuit.estimators.table.formats import find_format, is_gap
+from pursuit.estimators.table.formats import find_format, find_strays, is_gap
 from pursuit.estimators.warning import warn
 from pursuit.kernels import ColumnNames, compared_columns
 from pursuit.rows import CodedTable, Levels, RowSource, as_rows
@@ -37,6 +37,8 @@ _ENCODER = "pursuit.TableEncoder (pursuit.make_table_pipeline(model))"
 """What error messages recommend."""
 _SHOWN = 5
 """Columns or values that a message names."""
+_MANY_LEVELS = 30
+"""So many levels are not looked at: a few numbers among texts may be codes."""
 
 
 @dataclass(frozen=True)
@@ -259,6 +261,7 @@ def _levels_at_fit(estimator: Any, X: Any, columns: Columns) -> dict[int, Levels
     kernels = kernels_of(estimator)
     if any(builds_kernel(kernel) for kernel in kernels):
         _refuse_written(estimator, X, columns, levels)
+        _refuse_strays(X, columns, levels)
         return levels
     known = ColumnNames.of(X) if hasattr(X, "columns") else ColumnNames(len(columns.labels))
     compared = reduce(or_, [compared_columns(kernel, known) for kernel in kernels])
@@ -273,11 +276,10 @@ def _refuse_written(estimator: Any, X: Any, columns: Columns, levels: Mapping[in
 
     Digits alone may be codes, and what the table calls categories is meant so.
     """
-    types = list(getattr(X, "dtypes", [])) or [None] * len(columns.labels)
     examples = {
         j: next(text for text in levels[j] if isinstance(text, str))
-        for j in columns.text
-        if not str(types[j]).lower().startswith(_DECLARED) and _are_written(levels[j])
+        for j in _not_declared(X, columns)
+        if _are_written(levels[j])
     }
     if examples:
         shown = [f"{columns.labels[j]!r} ({text!r})" for j, text in examples.items()][:_SHOWN]
@@ -288,6 +290,38 @@ def _refuse_written(estimator: Any, X: Any, columns: Columns, levels: Mapping[in
             f"pursuit.make_table_pipeline({type(estimator).__name__}(...)).fit(X, y). To compare "
             "them as levels, make them categories, X[name].astype('category') in pandas."
         )
+
+
+def _not_declared(X: Any, columns: Columns) -> list[int]:
+    """The columns of text that a table does not call categories."""
+    types = list(getattr(X, "dtypes", [])) or [None] * len(columns.labels)
+    return [j for j in columns.text if not str(types[j]).lower().startswith(_DECLARED)]
+
+
+def _refuse_strays(X: Any, columns: Columns, levels: Mapping[int, Levels]) -> None:
+    """Refuse numbers or dates that a few other texts would turn into levels."""
+    for j in _not_declared(X, columns):
+        strays = _strays(levels[j])
+        if strays:
+            raise ValueError(
+                f"column {columns.labels[j]!r} of X holds numbers or dates, but for "
+                f"{len(strays):,} of {len(levels[j]):,} distinct values, such as {strays[0]!r}: "
+                "correct these, or leave their rows out. To compare all values as levels, make "
+                "them categories, X[name].astype('category') in pandas."
+            )
+
+
+def _strays(levels: Levels) -> list[str]:
+    """The few texts among many numbers or dates; none if these may be codes: whole numbers."""
+    present = [level for level in levels if level is not None]
+    texts = [level for level in present if isinstance(level, str)]
+    if len(present) <= _MANY_LEVELS:
+        return []
+    if len(texts) == len(present):
+        strays = find_strays([text for text in texts if not is_gap(text)])
+        return [] if all(text.isdigit() for text in set(texts) - set(strays)) else strays
+    numbers = [level for level in present if isinstance(level, float) and level % 1.0]
+    return texts if len(numbers) > 0.5 * len(present) else []
 
 
 def _are_written(levels: Levels) -> bool:

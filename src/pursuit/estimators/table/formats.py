@@ -69,6 +69,12 @@ _DATE = re.compile(
     r"(?:[ T,]+(?P<time>.+))?"
 )
 
+_WITH_UNIT = re.compile(r"(?P<number>[+-]?[0-9][0-9.,'’\s]*)(?P<unit>[^0-9\s.,'’:/+-]\S{0,9})")
+"""A number and a unit that is neither per cent nor a currency."""
+_READABLE_SHARE = 0.9
+"""A column of which a larger share of texts are numbers or dates is not meant to be categories."""
+_LOOKED_AT = 1_000
+"""Texts that are looked at one by one."""
 _DATE_ONLY = re.compile(r"(?:%[dmyY][./-]?)+")
 """Patterns that no time of day is part of."""
 
@@ -152,6 +158,28 @@ def find_format(texts: Collection[str], date_format: str | None = None) -> Readi
         if reading is not None:
             return reading
     return Reading(TextFormat("clock")) if _all(texts, _clock) else Reading()
+
+
+def find_strays(texts: Collection[str]) -> list[str]:
+    """The few texts that are not written in the format of all others; none if these have none."""
+    looked_at = list(texts)[:_LOOKED_AT]
+    readings = {text: find_format([text]) for text in looked_at}
+    others = [text for text, one in readings.items() if one.format or one.problem]
+    if len(others) < _READABLE_SHARE * len(looked_at) or find_format(others).format is None:
+        return []
+    return [text for text in looked_at if text not in set(others)]
+
+
+def shared_unit(texts: Collection[str]) -> str:
+    """What follows the number in all texts, such as kg; empty if they are not written so."""
+    units, numbers = set(), set()
+    for text in texts:
+        found = _WITH_UNIT.fullmatch(text.strip())
+        if found is None:
+            return ""
+        units.add(found["unit"])
+        numbers.add(found["number"])
+    return units.pop() if len(units) == 1 and _as_numbers(numbers) is not None else ""
 
 
 def read_texts(texts: Iterable[str], form: TextFormat) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -18,6 +18,8 @@ from pursuit.estimators.table.formats import (
     TextFormat,
     UnreadableError,
     find_format,
+    find_strays,
+    shared_unit,
     with_comma,
 )
 from pursuit.estimators.table.read import RawColumn, RawTable
@@ -28,10 +30,6 @@ MOST_TEXTS = 100_000
 """At most so many distinct texts of a column are counted."""
 _DISTINCT_SHARE = 0.9
 """A column of which a larger share of values is distinct may be an identifier."""
-_READABLE_SHARE = 0.9
-"""A column of which a larger share of texts are numbers or dates is not meant to be categories."""
-_LOOKED_AT = 1_000
-"""Texts that are looked at one by one."""
 _ID_WORDS = frozenset(
     "id ids idx index key no nr num number row rownum rowid rownames unnamed uid uuid guid pk oid "
     "objectid record serial".split()
@@ -284,7 +282,8 @@ def _names_rows(name: str) -> bool:
 
 
 def _learn_category(fact: ColumnFacts, rules: Rules) -> Learned:
-    strays = [] if fact.declared or len(fact.texts) <= rules.max_levels else _strays(fact.texts)
+    few = fact.declared or len(fact.texts) <= rules.max_levels
+    strays = [] if few else find_strays(fact.texts)
     if strays:
         count = sum(fact.texts[text] for text in strays)
         problem = (
@@ -295,7 +294,8 @@ def _learn_category(fact: ColumnFacts, rules: Rules) -> Learned:
     column = _category(fact, rules)
     levels = column.all_levels
     if not fact.declared and _is_identifier(fact):
-        return _drop(fact, "nearly all its texts are distinct", column)
+        learned = _drop(fact, "nearly all its texts are distinct", column)
+        return replace(learned, note=learned.note + _on_unit(fact))
     if len(levels) < 2:
         only = column.merged and f"no text occurs in as many as {rules.min_rows} rows"
         return _drop(fact, only or "all its values are equal", column)
@@ -305,17 +305,16 @@ def _learn_category(fact: ColumnFacts, rules: Rules) -> Learned:
     if column.encoding == "target":
         count = len(column.levels)
         note = f"column {fact.name!r}: its {count:,} levels become statistics of the target."
-    return Learned(column, note=note)
+    advice = _on_unit(fact)
+    if advice and not note:
+        note = f"column {fact.name!r}: its {len(levels):,} texts are categories."
+    return Learned(column, note=note + advice)
 
 
-def _strays(texts: Collection[str]) -> list[str]:
-    """The few texts that are not written in the format of all others; none if these have none."""
-    looked_at = list(texts)[:_LOOKED_AT]
-    readings = {text: find_format([text]) for text in looked_at}
-    others = [text for text, one in readings.items() if one.format or one.problem]
-    if len(others) < _READABLE_SHARE * len(looked_at) or find_format(others).format is None:
-        return []
-    return [text for text in looked_at if text not in set(others)]
+def _on_unit(fact: ColumnFacts) -> str:
+    """What to do where numbers are texts because of a unit; empty where they are not."""
+    unit = "" if fact.declared else shared_unit(fact.texts)
+    return f" To have its numbers read, write them without {unit!r}." if unit else ""
 
 
 def _is_identifier(fact: ColumnFacts) -> bool:

@@ -14,7 +14,12 @@ from pursuit._types import Floats, Indices
 from pursuit.estimators.inputs import check_passed_once
 from pursuit.estimators.table.columns import MisfitError, TableColumn, clean, column_numbers
 from pursuit.estimators.table.errors import TableError
-from pursuit.estimators.table.formats import TextFormat, find_format
+from pursuit.estimators.table.formats import (
+    TextFormat,
+    find_format,
+    find_strays,
+    shared_unit,
+)
 from pursuit.estimators.table.read import (
     ArrowColumns,
     FrameColumns,
@@ -227,8 +232,7 @@ def _described(
         return TableColumn(name, "number"), []
     reading = find_format(texts)
     if reading.format is None or reading.format.kind == "time":
-        what = f"it holds {min(texts)!r} and other texts that are not numbers"
-        raise _error(target, reading.problem or what)
+        raise _error(target, reading.problem or _no_numbers(raw.values.tolist(), sorted(texts)))
     column = TableColumn(name, "number", format=reading.format)
     if reading.format == TextFormat("number") and not reading.ambiguous:
         return column, []
@@ -236,6 +240,32 @@ def _described(
     text = min(texts, key=lambda one: ("," not in one and "." not in one, one))
     [value] = column_numbers(column, of_array(np.array([text], dtype=object)))
     return column, [f"{label} is read as {reading.format}: {text!r} is {value:g}."]
+
+
+def _no_numbers(values: list[Any], texts: list[str]) -> str:
+    """Why texts, of which these are the distinct ones, cannot be read as numbers."""
+    unit = shared_unit(texts)
+    if unit:
+        return f"it holds numbers with the unit {unit!r}: write them without it"
+    few = set(find_strays(texts))
+    form = find_format([text for text in texts if text not in few]).format
+    if few and form is not None and form.kind == "number":
+        count = sum(clean(value) in few for value in values)
+        return (
+            f"it holds numbers, but not in {count:,} of {len(values):,} rows, such as "
+            f"{min(few)!r}: leave these empty"
+        )
+    others = [text for text in texts if not _is_number(text)]
+    if others[1:]:
+        return f"it holds {others[0]!r} and other texts that are not numbers"
+    if others:
+        return f"it holds {others[0]!r}, which is not a number"
+    return f"its numbers are not all written as {texts[0]!r} is: write all of them in one way"
+
+
+def _is_number(text: str) -> bool:
+    form = find_format([text]).format
+    return form is not None and form.kind == "number"
 
 
 def _numbers(values: NDArray[Any], column: TableColumn) -> NDArray[Any]:
