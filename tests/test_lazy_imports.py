@@ -116,6 +116,12 @@ def test_a_wrong_name_is_an_attribute_error():
         exec("from pursuit import SparseGP")
 
 
+def test_a_mistyped_name_has_the_nearest_one_beside_it():
+    words = [sys.executable, "-c", "import pursuit; pursuit.SparseGPRegresor"]
+    shown = subprocess.run(words, capture_output=True, text=True, check=False).stderr
+    assert "Did you mean: 'SparseGPRegressor'?" in shown
+
+
 def test_dir_lists_what_was_not_used_yet():
     _, output = loaded("import pursuit; print(*dir(pursuit))")
     assert {*pursuit.__all__, *pursuit._ROOMS} <= set(output.split())

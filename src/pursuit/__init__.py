@@ -8,6 +8,7 @@ neither scikit-learn nor SciPy. A public name stands in two places: in the impor
 type checkers and editors read, and in ``_NAMES``, which is used at run time.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -207,7 +208,9 @@ if not TYPE_CHECKING:  # a type checker would accept any name if it saw __getatt
         if name in _ROOMS:
             return import_module(f"pursuit.{name}")
         if name not in _ROOM_OF:
-            raise AttributeError(f"module 'pursuit' has no attribute {name!r}")
+            raise AttributeError(
+                f"module 'pursuit' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+            )
         value = getattr(import_module(f"pursuit.{_ROOM_OF[name]}"), name)
         globals()[name] = value
         return value

@@ -168,6 +168,12 @@ def test_targets_of_three_dimensions_are_not_called_rows():
         pursuit.HullBoostClassifier().fit(X, y)
 
 
+def test_a_negative_length_scale_is_refused_without_a_warning_of_numpy(waves):
+    data = waves(20)
+    with pytest.raises(ValueError, match="length_scale must be positive and finite, got -1"):
+        SparseGPRegressor(RBF(-1.0)).fit(data.X, data.y)
+
+
 def test_texts_are_no_targets_of_a_hull():
     with pytest.raises(ValueError, match=r"y holds text .* take a classifier"):
         pursuit.HullRegressor().fit(np.ones((4, 2)), list("abca"))

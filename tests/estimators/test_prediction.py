@@ -123,6 +123,9 @@ def test_draws_repeat_with_their_seed(waves):
     np.testing.assert_array_equal(once, again)
     assert np.any(once != model.sample_y(data.new, 3, random_state=6))
     assert model.sample_y(data.new).shape == (25, 1)
+    for n in (0, -1, 2.5, "a"):
+        with pytest.raises(ValueError, match="n_samples must be a whole number of at least 1"):
+            model.sample_y(data.new, n)
 
 
 def ridge_in_span(kernel, X, y, points, noise, new):

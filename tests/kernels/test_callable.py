@@ -115,6 +115,17 @@ def test_bad_blocks_are_refused(function, error, message):
         kernel.tile(np.zeros((3, 1)), np.zeros((2, 1)))
 
 
+def test_a_function_of_two_items_that_fails_on_blocks_is_told():
+    kernel, _ = compile_kernel(lambda a, b: float(a @ b))
+    with pytest.raises(ValueError, match="matmul") as caught:
+        kernel.tile(np.zeros((3, 2)), np.zeros((4, 2)))
+    [note] = caught.value.__notes__
+    assert note == (
+        "kernel <lambda> was called with blocks of 3 and 4 items: if it is a function of two "
+        "items, wrap it in pursuit.pairwise."
+    )
+
+
 def test_bad_diagonals_are_refused():
     kernel = CallableKernel(cubic, "odd", diagonal=lambda A: np.ones(7))
     with pytest.raises(ValueError, match=r"kernel odd returned shape \(7,\) where \(3,\)"):

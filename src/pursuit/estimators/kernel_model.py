@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
+from numbers import Integral
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -186,6 +187,8 @@ class SampledRows:
         draws : array of shape (n_rows, n_samples) or (n_rows, n_outputs, n_samples)
         """
         check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number of at least 1, got {n_samples!r}.")
         rng = check_random_state(random_state)
         rows, _ = prediction_rows(self, X)
         if rows.n_rows > _JOINT_ROWS:

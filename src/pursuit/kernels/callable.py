@@ -109,8 +109,16 @@ class CallableKernel(Kernel):
 
     def block(self, A: Items, B: Items) -> Tile:
         """Call the function and check what it returns."""
-        block = self.function(A, B)
-        return self._checked(block, (n_items(A), n_items(B)))
+        shape = n_items(A), n_items(B)
+        try:
+            block = self.function(A, B)
+        except (TypeError, ValueError) as error:
+            error.add_note(
+                f"kernel {self.name} was called with blocks of {shape[0]} and {shape[1]} items: if "
+                "it is a function of two items, wrap it in pursuit.pairwise."
+            )
+            raise
+        return self._checked(block, shape)
 
     def diag(self, A: Items) -> Vector:
         """Return k(a, a) for every item of A."""

@@ -135,7 +135,7 @@ def _nothing_to_learn(kernel: Any, n_features: int | None) -> str:
     if built:
         return ""
     core, _ = without_white(_one_for_all(kernel))
-    if core is None or len(core.theta) == 0:
+    if core is None or all(one.fixed for one in core.hyperparameters):
         return "all its hyper-parameters are fixed"
     if kernel_gradient(core) is None:
         return "a part of it has no derivatives by its hyper-parameters"
