@@ -198,7 +198,8 @@ CALLS = [
     ("predict {}/kind.pursuit {}/good.csv --std", "ask for --proba or --set"),
     ("predict {}/kind.pursuit {}/good.csv --set 0.9", "use pursuit fit --conformal"),
     ("predict {}/price.pursuit {}/renamed.csv", "did you mean 'areas'?"),
-    ("predict {}/price.pursuit {}/other-types.csv", "'area'"),
+    ("predict {}/price.pursuit {}/other-types.csv", "columns of other-types.csv are not what they"),
+    ("predict {}/price.pursuit {}/other-types.csv", "column 'area': it holds 'large', and numbers"),
     ("predict {}/price.pursuit {}/latin.csv", "latin.csv is not in UTF-8: convert it"),
     ("predict {}/price.pursuit {}/header-only.csv", "has no rows to predict"),
     # inspect, report, demo

@@ -653,6 +653,7 @@ def test_other_types_than_at_the_fit(fitted, column, values, problem):
         fitted.transform(TABLE.assign(**{column: values}))
     assert list(told.value.problems) == [column]
     assert problem in told.value.problems[column]
+    assert str(told.value).endswith("or fit again to a table that is written like this one.")
 
 
 def test_all_columns_to_blame_are_named(fitted):

@@ -185,7 +185,7 @@ def _predict(
     told: list[str] = []
     with _writer(output, ".jsonl" if lines else output.suffix.lower()) as write:
         for piece in pieces(table.select(used)):
-            with warnings.catch_warnings(record=True) as caught:
+            with _named(table.name), warnings.catch_warnings(record=True) as caught:
                 columns = answers(loaded, piece, asked)
             # Each of several answers warns of the same.
             told += dict.fromkeys(str(one.message) for one in caught)
@@ -198,6 +198,17 @@ def _predict(
         )
         tell(f"warning: {told[0]}{more}")
     return table.n_rows, names
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Call the pieces of a table by its name in errors."""
+    from pursuit import TableError
+
+    try:
+        yield
+    except TableError as error:
+        raise WrongCallError(str(error).replace("the Arrow table", name)) from error
 
 
 def _list(values: Any) -> list[Any]:

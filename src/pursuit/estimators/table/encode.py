@@ -94,7 +94,9 @@ def _features(
             problems[column.name] = str(error)
     if problems:
         raise TableError(
-            f"columns of {label} are not what they were in training: {listed(problems)}.", problems
+            f"columns of {label} are not what they were in training: {listed(problems)}. Write "
+            "them as in training, or fit again to a table that is written like this one.",
+            problems,
         )
     return np.concatenate(parts, axis=1)
 
