@@ -183,6 +183,33 @@ def test_missing_values_and_dates_are_set_in_the_page(opened, tmp_path):
     assert complaints == []
 
 
+@pytest.mark.parametrize(
+    ("days", "shown"),
+    [(60, "all other inputs as they are set, at 09:30 of each day"), (2, "all other inputs")],
+)
+def test_the_curve_of_times_goes_through_what_is_set(days, shown, opened, tmp_path):
+    times = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.linspace(0, days, 400), "D").round(
+        "min"
+    )
+    hours = 24 * (np.linspace(0, days, 400) % 1)
+    frame = pd.DataFrame({"time": times, "load": 10 + 3 * np.sin(2 * np.pi * hours / 24)})
+    gp = pursuit.SparseGPRegressor(n_basis=20, certificate=None, random_state=0)
+    pipeline = make_table_pipeline(gp).fit(frame, target="load")
+    pipeline.report(tmp_path / "page.html")
+    page, complaints = opened(tmp_path / "page.html")
+    page.locator("#input0").fill("2024-01-02T09:30")
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert shown in page.locator("#along-text").inner_text()
+    points = [
+        [float(number) for number in pair.split(",")]
+        for pair in page.locator("#along polyline").get_attribute("points").split()
+    ]
+    x, y = (float(page.locator("#along circle.now").get_attribute(name)) for name in ("cx", "cy"))
+    assert len(points) == 61 - (days == 60)
+    assert y == pytest.approx(np.interp(x, *np.transpose(points)), abs=3.0)
+    assert complaints == []
+
+
 def test_rows_predicted_worst_are_raw(tmp_path):
     frame = rents()
     pipeline = PIPELINES["codes"]().fit(frame, target="rent")

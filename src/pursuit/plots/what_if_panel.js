@@ -32,7 +32,7 @@
   const named = (i, value) => {
     if (value === null) return "missing";
     if (inputs[i].kind === "number") return precise(value);
-    return inputs[i].kind === "category" ? inputs[i].levels[value] ?? "another level" : value;
+    return inputs[i].kind === "category" ? inputs[i].levels[value] ?? "another level" : value.replace("T", " ");
   };
   const beyond = () => inputs
     .filter((one, i) => one.kind !== "category" && values[i] !== null
@@ -90,6 +90,9 @@
   };
   const day = 86400000;
   const milliseconds = (text) => Date.parse(text.length > 10 ? `${text}Z` : text);
+  const withClock = (one) => one.kind === "date" && one.low.length > 10;
+  // Of many days, the curve shows the time of day that is set: it has no room for their cycles.
+  const daily = (one) => withClock(one) && milliseconds(one.high) - milliseconds(one.low) > 3 * day;
   const grid = (one) => {
     if (one.kind === "category") {
       const levels = [...one.levels.keys()];
@@ -100,11 +103,17 @@
       return some.includes(set) || set === null ? some : [...some.slice(0, -1), set];
     }
     if (one.kind === "date") {
-      const [first, last] = [milliseconds(one.low), milliseconds(one.high)];
+      let [first, last] = [milliseconds(one.low), milliseconds(one.high)];
+      const text = (time) => new Date(time).toISOString().slice(0, one.low.length);
+      if (withClock(one) && !daily(one)) {
+        return Array.from({ length: positions + 1 }, (_, i) => text(first + ((last - first) * i) / positions));
+      }
+      if (daily(one)) first += (((milliseconds(values[along] ?? one.low) - first) % day) + day) % day;
+      last = first + Math.floor((last - first) / day) * day;
       const steps = Math.min(positions, Math.max(1, Math.round((last - first) / day)));
       return Array.from({ length: steps + 1 }, (_, i) => {
         const days = Math.round(((last - first) * i) / steps / day);
-        return new Date(first + days * day).toISOString().slice(0, 10);
+        return text(first + days * day);
       });
     }
     const low = Math.min(one.low, values[along] ?? one.low);
@@ -189,9 +198,10 @@
     const [least, most] = [best((a, b) => a < b), best((a, b) => a > b)];
     const several = get("output").options.length > 1 || answer.kind !== "numbers";
     const what = several ? get("output").selectedOptions[0].text : "prediction";
+    const time = daily(one) ? `, at ${xs[0].slice(11)} of each day` : "";
     const band = answer.interval ? `, with its ${100 * answer.interval.level} % interval` : "";
     get("along-text").textContent =
-      `The ${what} along ${one.name}, all other inputs as they are set${band}: lowest `
+      `The ${what} along ${one.name}, all other inputs as they are set${time}${band}: lowest `
       + `${precise(points[least].y)} at ${named(along, xs[least])}, highest ${precise(points[most].y)} `
       + `at ${named(along, xs[most])}.`;
   };
