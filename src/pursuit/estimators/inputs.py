@@ -425,7 +425,9 @@ def _validated(estimator: Any, X: Any, y: Any = "no_validation", **checks: Any) 
         return validate_data(estimator, X, y, **checks)
     except ValueError as error:
         if str(error).startswith("Found array with"):
-            raise ValueError(f"X is too small: {error}") from error
+            deep = str(error).startswith("Found array with dim")
+            fault = "has too many dimensions" if deep else "is too small"
+            raise ValueError(f"X {fault}: {error}") from error
         if not (hasattr(estimator, "kernel") and reads_matrix(estimator)):
             refuse_gaps(X)
         raise
