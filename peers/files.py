@@ -67,7 +67,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "test_gpc_latent_mean_and_variance_complain_on_more_than_2_classes": _LATENT,
         "test_latent_mean_and_variance_works_on_structured_kernels": _LATENT,
         "test_gpc_fit_error": (
-            "the test's CompoundKernel holds no kernels; one that does is refused, in words of our own"
+            "the test's CompoundKernel holds no kernels: one that does is refused"
         ),
         "test_warning_bounds": "the evidence is that of a regression on ±1, and ends elsewhere",
         "test_predict_consistent_structured": (
