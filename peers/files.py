@@ -66,7 +66,9 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "test_gpc_latent_mean_and_variance_shape": _LATENT,
         "test_gpc_latent_mean_and_variance_complain_on_more_than_2_classes": _LATENT,
         "test_latent_mean_and_variance_works_on_structured_kernels": _LATENT,
-        "test_gpc_fit_error": _WORDS,
+        "test_gpc_fit_error": (
+            "the test's CompoundKernel holds no kernels: one that does is refused"
+        ),
         "test_warning_bounds": "the evidence is that of a regression on ±1, and ends elsewhere",
         "test_predict_consistent_structured": (
             "a probability of exactly 1/2, which predict gives to the first class"
@@ -84,7 +86,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "test_kernel_pca_sparse": "pre-images need no fit_inverse_transform",
         "test_kernel_pca_raise_not_fitted_error": "pre-images need no fit_inverse_transform",
         "test_kernel_pca_invalid_parameters": _WORDS,
-        "test_remove_zero_eig": "components without variance are always left out",
+        "test_remove_zero_eig": "rows that are all the same have one component, without variance",
         "test_kernel_pca_inverse_correct_gamma": "gamma_ is not stored: gamma=None is 1/n_features",
     },
     "test_kernel_ridge": {
@@ -106,6 +108,10 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "test_svr_coef_sign": _COEF,
         "test_decision_function": _COEF,
         "test_immutable_coef_property": _COEF,
+        **{
+            f"test_negative_sample_weights_mask_all_samples[weights-are-zero-{name}]": _WORDS
+            for name in ("SVC", "SVR", "OneClassSVM")
+        },
         "test_negative_weights_svc_leave_two_labels": _NEGATIVE,
         "test_negative_weight_equal_coeffs": _NEGATIVE,
         "test_negative_sample_weights_mask_all_samples": _NEGATIVE,
@@ -145,7 +151,9 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "test_oneclass_adaboost_proba": "a single class is refused",
         "test_iris": _LEARNERS,
         "test_importances": _IMPORTANCE,
-        "test_adaboost_numerically_stable_feature_importance_with_small_weights": _IMPORTANCE,
+        "test_adaboost_numerically_stable_feature_importance_with_small_weights": (
+            "weights whose squares underflow are refused"
+        ),
         "test_estimator": "learners that are no better than chance are no error",
         "test_adaboostclassifier_without_sample_weight": _WORDS,
         "test_adaboost_decision_function": (

@@ -139,8 +139,13 @@ def test_bad_arguments(waves, arguments, error, message):
     [
         (np.ones((5, 2)), np.ones(4), None, "inconsistent numbers of samples"),
         (np.ones(5), np.ones(5), None, "2D array"),
-        (np.ones((5, 2, 2)), np.ones(5), None, r"^X: .* dim 3, .* X\.reshape\(len\(X\), -1\)"),
-        (np.ones((0, 2)), np.ones(0), None, "0 sample"),
+        (
+            np.ones((5, 2, 2)),
+            np.ones(5),
+            None,
+            r"^X has too many dimensions: .* dim 3, .* X\.reshape\(len\(X\), -1\)",
+        ),
+        (np.ones((0, 2)), np.ones(0), None, "X is too small.*0 sample"),
         (np.ones((5, 0)), np.ones(5), None, "0 feature"),
         (np.ones((5, 2)), np.ones((5, 2, 2)), None, "y must have one or two dimensions"),
         (np.ones((5, 2)), np.ones((5, 0)), None, "y"),

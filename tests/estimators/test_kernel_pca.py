@@ -88,6 +88,23 @@ def test_with_all_rows_it_is_kernel_pca(rows, kernel):
         np.testing.assert_allclose(ours_there * signs, theirs_there, atol=1e-7)
 
 
+@pytest.mark.parametrize("center", [True, False])
+def test_components_without_a_variance_are_left_out_as_in_scikit_learn(rows, center):
+    model = SparseKernelPCA(gamma=0.5, n_basis=30, n_components=None, center=center).fit(rows[:30])
+    K = rbf_kernel(rows[:30], gamma=0.5)
+    if center:
+        K = K - K.mean(axis=0) - K.mean(axis=1, keepdims=True) + K.mean()
+    assert model.transform(rows).shape == (80, 29 if center else 30)
+    np.testing.assert_allclose(
+        model.eigenvalues_, np.linalg.eigvalsh(K)[::-1][: model.n_components_], atol=1e-11
+    )
+    if center:
+        theirs = KernelPCA(None, kernel="rbf", gamma=0.5).fit(rows[:30])
+        np.testing.assert_allclose(model.eigenvalues_, theirs.eigenvalues_, rtol=1e-8)
+    # Rows that are all the same have no variance, and one component.
+    assert SparseKernelPCA(n_components=None).fit(np.ones((5, 2))).n_components_ == 1
+
+
 def test_components_are_uncorrelated_and_ordered(rows):
     for center in (True, False):
         model = SparseKernelPCA(gamma=0.5, n_basis=20, n_components=5, center=center).fit(rows)

@@ -427,8 +427,8 @@ def _validated(estimator: Any, X: Any, y: Any = "no_validation", **checks: Any) 
         if str(error).startswith("Found array with dim"):
             name = "X" if np.ndim(X) > 2 else "y"
             raise ValueError(
-                f"{name}: {error} Pass one row per observation, for instance "
-                f"{name}.reshape(len({name}), -1)."
+                f"{name} has too many dimensions: {error} Pass one row per observation, for "
+                f"instance {name}.reshape(len({name}), -1)."
             ) from error
         if str(error).startswith("Found array with"):
             raise ValueError(f"X is too small: {error}") from error

@@ -68,6 +68,9 @@ SEARCH_FIELDS = {"pooled": ("pool_size",), "fresh": ("pool_size",), "full": ()}
 _NOVELTY_SHARE = 0.95
 """Share of the variance that `score_samples` explains. Larger: smaller novelties are found."""
 
+_ROUNDING_SHARE = 2e-12
+"""Share of the largest variance below which a variance counts as 0, as in scikit-learn."""
+
 
 class SparseKernelPCA(
     CallbackSupportMixin,
@@ -93,8 +96,9 @@ class SparseKernelPCA(
         object, whose White terms are left out, or a function k(A, B) of two blocks of items.
     n_components : int, float or None, default 2
         Number of components of `transform`. A number between 0 and 1 takes as many as explain that
-        share of the variance in the span, and None takes ``n_basis_``. There are fewer where the
-        rows span no more.
+        share of the variance in the span, and None takes all that have a variance: with ``center``
+        one fewer than the rows if all of them are in the basis. There are fewer where the rows span
+        no more.
     n_basis : int or "bound", default "bound"
         Largest number of rows that span the subspace. With ``"bound"`` it is where the bound has
         its minimum, but at least ``n_components``; the basis then grows to at most half of the
@@ -579,7 +583,7 @@ class SparseKernelPCA(
             span.gram, span.sums, span.weight, center=bool(self.center)
         )
         if self.n_components is None:
-            q = self.n_basis_
+            q = self._n_varying()
         elif isinstance(self.n_components, numbers.Integral):
             q = min(int(self.n_components), self.n_basis_)
         else:
@@ -618,6 +622,11 @@ class SparseKernelPCA(
             radius=diagonal.largest,
             caveat=caveat,
         )
+
+    def _n_varying(self) -> int:
+        """Number of components with a variance beyond its rounding error, at least one."""
+        variances = self._pca.variances
+        return max(1, int(np.count_nonzero(variances > _ROUNDING_SHARE * variances[0])))
 
     def _n_explaining(self, share: float) -> int:
         """Number of components that explain this share of the variance in the span."""
