@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from benchmarks.before_cases import before
 from benchmarks.category_cases import categories
+from benchmarks.certificate_cases import certificate_kinds
 from benchmarks.classifier_cases import gp_classifier
 from benchmarks.compare_cases import compare_tables
 from benchmarks.component_cases import components, denoising, novelty
@@ -337,6 +338,7 @@ CASES: dict[str, Case] = {
     "stage-shares": stage_shares,
     "certify": certify,
     "certify-default": certify_default,
+    "certificate-kinds": certificate_kinds,
     "memory": memory,
     "scaling": scaling,
     "evidence": evidence,

@@ -246,10 +246,16 @@ def speed(results):
     told = "".join(
         f"; {run.model} ({run.setting}) {digits(run.rmse)} after {run.seconds} s" for run in beside
     )
+    same = "".join(
+        f" On {thousands(rows)} rows alone `{run.model}` has {digits(run.rmse)} after "
+        f"{run.seconds} s."
+        for rows in dict.fromkeys(run.part for run in beside if run.part is not None)
+        for run in sorted((run for run in ours if run.part == rows), key=error)[:1]
+    )
     return (
         f"- **Accurate for its seconds.** {best.data}: `{best.model}` with {best.setting} has "
         f"a test RMSE of {digits(best.rmse)} standard deviations after {best.seconds} s"
-        f"{told}."
+        f"{told}.{same}"
     )
 
 

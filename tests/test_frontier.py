@@ -157,6 +157,20 @@ def test_a_fit_ends_when_the_command_was_killed(tmp_path):
     pytest.fail("the fit goes on")
 
 
+def test_a_fit_ends_when_the_command_was_killed_before_it_began(tmp_path):
+    from benchmarks.frontier.cells import Cell
+    from benchmarks.frontier.run import fit_command
+
+    cell = Cell("housing", "LightGBM", "default", 0)
+    words = fit_command(600.0, None)(cell, tmp_path / "events")
+    assert words[words.index("--parent") + 1] == str(os.getpid())
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    late = f"import time\nfrom benchmarks.frontier.fit import end_with\nend_with({gone.pid})\n"
+    ended = subprocess.run([sys.executable, "-c", late + "time.sleep(60)"], cwd=ROOT, timeout=50)
+    assert ended.returncode == 1
+
+
 def test_a_model_that_stopped_by_itself_is_capped_and_keeps_its_errors():
     line = run(events(FITTING, FITTED | {"stopped_early": True}, PREDICTED, BARS))
     assert (line.status, line.rmse) == ("capped", 0.25)

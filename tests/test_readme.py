@@ -472,6 +472,17 @@ def test_the_first_reason_is_the_fastest_of_ours_that_is_better_than_all_others(
     assert "GPyTorch SGPR (50 steps) 0.174 after 100 s; GPyTorch SVGP (short, stopped)" in reason
 
 
+def test_a_peer_with_some_of_the_rows_stands_beside_ours_with_as_many(tmp_path):
+    (tmp_path / "benchmarks").mkdir()
+    ours = "kin40k,36000,8,ExactGPRegressor,10000 rows,0,7,9,1,0.16,0,0.9,ok,fitted to 10000 rows\n"
+    stored = FRONTIER.replace("GPBoost,vecchia,0,80,150,1,0.27", "GPBoost,vecchia,0,80,150,1,0.19")
+    (tmp_path / "benchmarks" / "frontier.csv").write_text(stored + ours, encoding="utf-8")
+    module = script()
+    reason = module.speed(module.Results(tmp_path)).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert "GPBoost (vecchia on 10 000 rows) 0.190 after 80 s." in reason
+    assert reason.endswith(" On 10 000 rows alone `ExactGPRegressor` has 0.160 after 7.0 s.")
+
+
 def test_what_has_no_result_is_left_out(tmp_path):
     module = script()
     empty = module.Results(tmp_path)

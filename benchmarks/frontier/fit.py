@@ -39,8 +39,9 @@ def main() -> None:
     parser.add_argument("events", type=Path)
     parser.add_argument("--cap", type=float, required=True)
     parser.add_argument("--rows", type=int)
+    parser.add_argument("--parent", type=int, default=os.getppid())
     options = parser.parse_args()
-    end_with(os.getppid())
+    end_with(options.parent)
     warnings.simplefilter("ignore")
     chosen = setting(options.model, options.setting)
     data = few(SETS[options.dataset](options.seed), options.rows)
@@ -49,7 +50,11 @@ def main() -> None:
 
 
 def end_with(parent: int) -> None:
-    """End this process when its parent was killed: else it would slow down the fits of the next."""
+    """End this process when its parent was killed: else it would slow down the fits of the next.
+
+    The parent says who it is: one that was killed while this process imported its packages is no
+    longer its parent, and would not be missed.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:

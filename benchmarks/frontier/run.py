@@ -37,7 +37,8 @@ Command = Callable[[Cell, Path], Sequence[str]]
 def fit_command(cap: float, n_rows: int | None) -> Command:
     def command(cell: Cell, events: Path) -> list[str]:
         words = [cell.dataset, cell.model, cell.setting, str(cell.seed), str(events)]
-        line = [sys.executable, "-m", "benchmarks.frontier.fit", *words, "--cap", str(cap)]
+        words += ["--cap", str(cap), "--parent", str(os.getpid())]
+        line = [sys.executable, "-m", "benchmarks.frontier.fit", *words]
         return line if n_rows is None else [*line, "--rows", str(n_rows)]
 
     return command

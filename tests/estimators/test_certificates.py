@@ -247,3 +247,16 @@ def test_the_pursuit_beside_a_product_looks_at_a_pool_of_many_rows(
     exact = model.certify(data.X, data.y, kind="pcg", steps=300)
     assert of_all.lower <= exact.upper
     assert of_all.lower <= exact.lower * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("n_outputs", [None, 2])
+def test_coefficients_that_were_changed_by_hand_are_not_certified(waves, n_outputs):
+    data = waves(60, n_outputs=n_outputs)
+    X, y = data.X, data.y
+    model = fixed_gp(RBF(1.0), noise=0.1, n_basis=10, random_state=0).fit(X, y)
+    proved = model.certify(X, y).upper
+    model.dual_coef_ = 1.5 * model.dual_coef_
+    with pytest.raises(ValueError, match="dual_coef_ was changed after the fit"):
+        model.certify(X, y)
+    model.dual_coef_ /= 1.5
+    assert model.certify(X, y).upper == proved

@@ -146,7 +146,7 @@ class SparseGPRegressor(
         second sparse process for the logarithm of its variance is fitted to leave-one-out errors,
         and its inverse weighs the rows. It is used if it raises the log density of rows left out,
         else the fit is that of ``"learn"``; ``learning_report_.noise`` says which. Such a fit takes
-        two to three times as long.
+        three to four times as long.
     n_basis : int or "auto", default 512
         Largest number of basis functions; ``path_.stop_reason`` says why the choice ended with
         fewer. ``"auto"`` takes as many as lower the error on rows left out, at most 2048.

@@ -90,6 +90,8 @@ from pursuit.tuning import Calibration, LeftOut
 _AUTO_CERTIFICATE_ROWS = 10_000, 50_000
 _CERTIFYING_SHARE = 1 / 3
 """What is left of ``max_time`` where an automatic certificate is still computed."""
+_ALIKE = 1e-3
+"""Coefficients that differ by this part of the largest may be those of one solution, rounded."""
 NO_TIME_TO_CERTIFY = "max_time left no time for a certificate: certify(X, y) computes it"
 AUTO_BASIS = 2048
 
@@ -247,6 +249,7 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             found, columns = [], []
             for group, part in self._by_outputs(problem.sample):
                 own = problem.restricted(group)
+                part._check_coefficients()
                 model = span_model(part._points, part._solution)
                 found += Certifier(own).certify([model], kind, **options)
                 columns.append(group.columns)
@@ -776,6 +779,17 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         if isinstance(fitted, StepFit) or fitted.n_rows is None:
             return problem
         return replace(problem, sample=problem.sample.take(np.arange(fitted.n_rows)))
+
+    def _check_coefficients(self) -> None:
+        """Refuse coefficients that were set by hand: a bound would speak of another function."""
+        expected, found = self._solution.coefficients(), self._coefficient_columns
+        most = np.abs(expected).max(initial=0.0)
+        # Another processor solves for them with other rounding.
+        if found.shape != expected.shape or not np.all(np.abs(found - expected) <= _ALIKE * most):
+            raise ValueError(
+                "dual_coef_ was changed after the fit; certificates are about the function that "
+                "the fit has found: fit again."
+            )
 
     def _set_solution(self, solution: SpanSolution | StepwiseSolution) -> None:
         self._solution = solution
