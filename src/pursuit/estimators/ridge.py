@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -289,7 +289,7 @@ class SparseKernelRidge(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose basis functions among the rows and fit them.
 
         Parameters

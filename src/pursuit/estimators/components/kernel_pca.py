@@ -277,7 +277,7 @@ class SparseKernelPCA(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose rows, and find the principal components in their span.
 
         Parameters

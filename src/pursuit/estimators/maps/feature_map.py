@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -280,7 +280,7 @@ class GreedyFeatureMap(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose landmarks among the rows.
 
         Parameters
