@@ -325,7 +325,8 @@ def test_a_format_that_is_not_read_any_more_names_the_version_that_reads_it(path
     with pytest.raises(StoreError, match=told):
         read(path)
     path.write_bytes(assembled(text.replace("0.1.7", "; rm").encode()))
-    with pytest.raises(StoreError, match=r"by pursuit \(unknown\) .* any more: fit the model again"):
+    told = r"by pursuit \(unknown\) .* any more: fit the model again"
+    with pytest.raises(StoreError, match=told):
         read(path)
 
 
