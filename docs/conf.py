@@ -29,6 +29,7 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
+toc_object_entries_show_parents = "hide"  # the list beside a class has no room for its name
 autodoc_typehints = "none"  # the numpydoc sections say the types in words
 autosummary_generate = True
 numpydoc_show_class_members = False  # the class template lists them

@@ -178,8 +178,9 @@ class GreedyFeatureMap(
     (512 MB); ``T_``, :meth:`preconditioner` and :meth:`as_linear_operator` use them. They are not
     pickled: a saved map has size O(n²) beside its landmarks, and needs the rows again as ``X=``.
 
-    SS00 §2.3 rearranges the landmarks by importance afterwards. A second map does this: pass
-    ``search=Search("pooled", candidates=first.components_)`` and a small ``residual_tol``.
+    Smola and Schölkopf (2000, §2.3) rearrange the landmarks by importance afterwards. A second map
+    does this: pass ``search=Search("pooled", candidates=first.components_)`` and a small
+    ``residual_tol``.
 
     References
     ----------
