@@ -1,5 +1,6 @@
 """Sphinx configuration. Neither the build nor the site needs a network."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -28,6 +29,7 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
+toc_object_entries_show_parents = "hide"  # the list beside a class has no room for its name
 autodoc_typehints = "none"  # the numpydoc sections say the types in words
 autosummary_generate = True
 numpydoc_show_class_members = False  # the class template lists them
@@ -100,6 +102,16 @@ def link_names(app, doctree):
         link.append(code)
 
 
+def keep_numbers_whole(app, doctree):
+    """Let no line end within a number such as 10 000; code stays as it is."""
+    kept = nodes.FixedTextElement | nodes.literal | nodes.math | nodes.raw
+    for words in list(doctree.findall(nodes.Text)):
+        whole = re.sub(r"(?<=\d) (?=\d{3}\b)", "\N{NO-BREAK SPACE}", words)
+        if whole != words and not any(isinstance(node, kept) for node in above(words)):
+            words.parent.replace(words, nodes.Text(whole))
+
+
 def setup(app):
     app.connect("autodoc-skip-member", skip_metadata_requests)
     app.connect("doctree-read", link_names)
+    app.connect("doctree-read", keep_numbers_whole)

@@ -34,6 +34,16 @@ def script(name):
     return module
 
 
+def test_no_line_of_the_site_ends_within_a_number():
+    pytest.importorskip("sphinx", reason="sphinx is not installed")
+    from docutils import nodes
+
+    code = nodes.literal("", "1 000 000")
+    words = nodes.paragraph("", "", nodes.Text("10 000 000 rows of 2025 1234 and 99 rows"), code)
+    script("conf").keep_numbers_whole(None, words)
+    assert words.astext() == "10\xa0000\xa0000 rows of 2025 1234 and 99 rows1 000 000"
+
+
 def test_the_api_page_lists_every_public_name():
     listed = re.findall(r"^   ([\w.]+)$", text("docs/api.rst"), re.MULTILINE)
     assert len(listed) == len(set(listed))

@@ -11,7 +11,7 @@ import functools
 import numbers
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,6 +215,15 @@ def own_check_parameters(estimator: Any) -> None:
         )
 
 
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+class FitContext(Protocol):
+    """A decorator of fits, which have the same arguments and results after it."""
+
+    def __call__(self, *, prefer_skip_nested_validation: bool) -> Callable[[Fit], Fit]: ...
+
+
 def own_fit_context(*, prefer_skip_nested_validation: bool) -> Callable[..., Any]:
     """A fit that checks the parameters of its estimator first, and those of others if wanted."""
 
@@ -239,14 +248,14 @@ num_samples: Any = getattr(validation, "_num_samples", own_num_samples)
 check_sample_weight: Any = getattr(validation, "_check_sample_weight", own_check_sample_weight)
 get_output_config: Any = getattr(output, "_get_output_config", own_get_output_config)
 
-_of_sklearn = (
+_of_sklearn: tuple[Any, ...] = (
     getattr(base, "_fit_context", None),
     *(
         getattr(constraints, name, None)
         for name in ("HasMethods", "Interval", "Options", "StrOptions")
     ),
 )
-fit_context: Any
+fit_context: FitContext
 HasMethods: Any
 Interval: Any
 Options: Any

@@ -293,13 +293,17 @@ def _header_of(text: bytes) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise StoreError("it is damaged: its header is not an object")
     written, header, writer = content.get("format"), content.get("header"), content.get("pursuit")
-    if type(written) is int and written > FORMAT:
+    if type(written) is int and 0 < written != FORMAT:
         known = isinstance(writer, str) and _VERSION.fullmatch(writer)
+        by = f"it was written by pursuit {writer if known else '(unknown)'} in format {written}"
+        if written < FORMAT:
+            instead = f'pip install "pursuit=={writer}" reads it, or ' if known else ""
+            raise StoreError(
+                f"{by}, which this pursuit does not read any more: {instead}fit the model again"
+            )
         needed = f">={writer}" if known else ""
         raise StoreError(
-            f"it was written by pursuit {writer if known else '(unknown)'} in format {written}, "
-            f"and this pursuit reads format {FORMAT}: "
-            f'pip install --upgrade "pursuit{needed}"'
+            f'{by}, and this pursuit reads format {FORMAT}: pip install --upgrade "pursuit{needed}"'
         )
     if type(written) is not int or written != FORMAT or not isinstance(header, dict):
         raise StoreError("it is damaged: its header lacks 'format' or 'header'")

@@ -1,6 +1,7 @@
 """One vocabulary: how many constructor parameters there are, and what they are called."""
 
 import inspect
+from typing import Self, get_type_hints
 
 import pytest
 from sklearn.base import BaseEstimator
@@ -40,6 +41,14 @@ def test_every_fit_can_be_limited_and_resumed(estimator):
     assert not own & old
     if "kernel" in own:
         assert own >= NAMED_KERNEL
+
+
+@pytest.mark.parametrize(
+    "estimator", [*ESTIMATORS, *TABLES], ids=lambda estimator: estimator.__name__
+)
+def test_a_type_checker_knows_what_a_fit_returns(estimator):
+    """Not Any, which would hide wrong arguments of all that is called on the result."""
+    assert get_type_hints(estimator.fit)["return"] is Self
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)

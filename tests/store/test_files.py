@@ -189,7 +189,7 @@ def test_every_truncation_is_noticed(example, path):
         (assembled(b'{"header": \xff'), "not JSON"),
         (assembled(b'{"header": ' + b"9" * 5000 + b"}"), "not JSON"),
         (assembled(content(version=0)), "lacks 'format'"),
-        (assembled(content(version=2)), "lacks 'format'"),
+        (assembled(content(version=-1)), "lacks 'format'"),
         (assembled(content(version="true")), "lacks 'format'"),
         (assembled(content("[]")), "lacks 'format' or 'header'"),
         (assembled(content()) + b"x", "1 bytes follow its end"),
@@ -315,6 +315,18 @@ def test_hostile_lengths_allocate_nothing(path):
 def test_a_file_of_an_older_version_is_named(path, version):
     path.write_bytes(b"\x89PURSUIT" + struct.pack("<IQI", version, 2, 0) + b"{}")
     with pytest.raises(StoreError, match=r"written by an older pursuit, .* fit the model again"):
+        read(path)
+
+
+def test_a_format_that_is_not_read_any_more_names_the_version_that_reads_it(path):
+    text = f'{{"pursuit": "0.1.7", "format": {FORMAT - 1}, "header": {{}}}}'
+    path.write_bytes(assembled(text.encode()))
+    told = rf'by pursuit 0.1.7 in format {FORMAT - 1}, .*: pip install "pursuit==0.1.7" reads it'
+    with pytest.raises(StoreError, match=told):
+        read(path)
+    path.write_bytes(assembled(text.replace("0.1.7", "; rm").encode()))
+    told = r"by pursuit \(unknown\) .* any more: fit the model again"
+    with pytest.raises(StoreError, match=told):
         read(path)
 
 

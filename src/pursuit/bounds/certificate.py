@@ -565,7 +565,7 @@ class CertificatePath:
         One per size.
     floor : array, optional
         For the published kind: no dual point supported on that many rows can bring the gap below
-        this, however good the model (Zhang 2002b, Z03 Proposition 3.3).
+        this, however good the model (Zhang 2002b, Proposition 3.3).
     """
 
     sizes: Indices
@@ -589,7 +589,7 @@ class CertificatePath:
 
     @property
     def relative_gap(self) -> Floats:
-        """SB01's gap at each size."""
+        """The gap of Smola and Bartlett (2001) at each size."""
         return np.array([one.relative_gap for one in self.certificates])
 
 

@@ -35,13 +35,16 @@ else:
     CallbackSupportMixin = callback.CallbackSupportMixin
 
 
-def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def with_callbacks(fit: Fit) -> Fit:
     """A fit that scikit-learn's callbacks can watch, see :func:`guarded` for the rest."""
     held = guarded(fit)
     return held if callback is None else callback.with_callbacks(held)
 
 
-def guarded(fit: Callable[..., Any]) -> Callable[..., Any]:
+def guarded(fit: Fit) -> Fit:
     """A fit that answers Ctrl-C in time, with BLAS on one thread from its first line.
 
     A mean of the targets that BLAS splits among threads would have other last bits for another
@@ -91,7 +94,7 @@ def remembered(owner: str, stage: str) -> Any:
     return _ANSWER.learned.get((owner, stage)) if _ANSWER.n_rows else None
 
 
-def rescued(fit: Callable[..., Any]) -> Callable[..., Any]:
+def rescued(fit: Fit) -> Fit:
     """A fit that answers Ctrl-C in time. Fits within fits are rescued by the outermost one."""
     if "sample_weight" not in inspect.signature(fit).parameters:
         return fit
@@ -111,7 +114,7 @@ def rescued(fit: Callable[..., Any]) -> Callable[..., Any]:
             _ANSWER.depth -= 1
         return _fit_few(fit, model, *given, **named)
 
-    return answering
+    return answering  # type: ignore[return-value]
 
 
 def _fit_few(fit: Callable[..., Any], model: Any, *given: Any, **named: Any) -> Any:

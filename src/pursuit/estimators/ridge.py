@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -105,8 +105,8 @@ class SparseKernelRidge(
         blocks of items. White terms are added to ``alpha``.
     alpha : float, default 1.0
         Ridge σ² = mλ, as in scikit-learn's `KernelRidge`. Never divided by the number of rows or
-        by their weights. With ``penalty="l1"`` it is mλ/2 for the λ of Z03 eq. (2), and m times the
-        ``alpha`` of scikit-learn's `Lasso`.
+        by their weights. With ``penalty="l1"`` it is mλ/2 for the λ of equation (2) of Zhang
+        (2002b), in short Z03, and m times the ``alpha`` of scikit-learn's `Lasso`.
     penalty : {"l2", "l1"}, default "l2"
         ``"l1"`` penalises the coefficients by their absolute values (Z03 eq. 2, basis pursuit):
         those of most rows are exactly zero at the minimum, however large ``n_basis``. Each step
@@ -289,7 +289,7 @@ class SparseKernelRidge(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose basis functions among the rows and fit them.
 
         Parameters

@@ -108,7 +108,7 @@ class MatrixAtoms:
 
 
 class KernelAtoms(MatrixAtoms):
-    """Kernel functions at given centres, on the rows (Z02 §4.1).
+    """Kernel functions at given centres, on the rows (Zhang 2002a, §4.1).
 
     Parameters
     ----------
@@ -259,11 +259,11 @@ class SigmoidAtoms(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     """Sigmoid functions of random directions: the atoms of one-hidden-layer networks.
 
     Barron's class is the closure of the hull of ±r σ(θ'x + b) over all directions θ and offsets b
-    (Z02 §1 and §4.1). Here are ``n_atoms`` of these functions, σ(u) = 1 / (1 + exp(-u)). Each is
-    one half at a training row drawn at random, and rises in a direction drawn at random, uniformly
-    in features divided by their standard deviations. Pass it to `HullRegressor`, or pass the
-    result of :meth:`on` to `minimize_over_hull`. Certificates are then about the atoms that were
-    drawn, not about all of Barron's class.
+    (Zhang 2002a, §1 and §4.1). Here are ``n_atoms`` of these functions, σ(u) = 1 / (1 + exp(-u)).
+    Each is one half at a training row drawn at random, and rises in a direction drawn at random,
+    uniformly in features divided by their standard deviations. Pass it to `HullRegressor`, or pass
+    the result of :meth:`on` to `minimize_over_hull`. Certificates are then about the atoms that
+    were drawn, not about all of Barron's class.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ class MeanLoss(HullLoss):
 
 
 class SquaredLoss(MeanLoss):
-    """Mean of (y - Av)² (Z02 §4.1); M = 2A² max mean p².
+    """Mean of (y - Av)² (Zhang 2002a, §4.1); M = 2A² max mean p².
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class ExponentialLoss(MeanLoss):
 
 
 class LogExpLoss(MeanLoss):
-    """ln mean exp(-A y v), the loss of boosting (Z02 equation 3); M ≤ A² max p².
+    """ln mean exp(-A y v), the loss of boosting (Zhang 2002a, equation 3); M ≤ A² max p².
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ class LogExpLoss(MeanLoss):
 
 
 class NegativeLogLikelihood(HullLoss):
-    """-mean ln v for atoms that are densities at the rows (Z02 §4.3).
+    """-mean ln v for atoms that are densities at the rows (Zhang 2002a, §4.3).
 
     M is the largest mean of p²/q² over pairs of atoms, which is beyond all use unless the
     densities are bounded below.

@@ -281,7 +281,7 @@ class SparseKernelPCA(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose rows, and find the principal components in their span.
 
         Parameters

@@ -336,7 +336,7 @@ class FullScaleGPRegressor(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Fit the global part, and choose how near rows are used.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -300,7 +300,7 @@ class SparseKernelGLM(
         offset: ArrayLike | None = None,
         target: str | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose a basis and fit the best function in its span.
 
         Parameters

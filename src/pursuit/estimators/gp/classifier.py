@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -273,7 +273,7 @@ class SparseGPClassifier(CallbackSupportMixin, LatentClassModel):
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose a basis and fit the latent functions of all rows in its span.
 
         Parameters

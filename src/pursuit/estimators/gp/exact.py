@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -317,7 +317,7 @@ class ExactGPRegressor(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Learn kernel and noise, and solve for the coefficients of all rows.
 
         Parameters

@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -120,8 +120,9 @@ class SparseGPRegressor(
     """Gaussian process regression in the span of a few greedily chosen kernel functions.
 
     Minimises P(f) = ½Σw(y - f)² + ½σ²‖f‖² over f = Σ_j β_j k(·, x_j) with at most ``n_basis``
-    terms, choosing at each step the term that lowers P most (SB01 Algorithm 1), and says how far
-    the result can be from the minimum over all functions (``certificate_``).
+    terms, choosing at each step the term that lowers P most (Algorithm 1 of Smola and Bartlett
+    2001, in short SB01), and says how far the result can be from the minimum over all functions
+    (``certificate_``).
 
     Parameters
     ----------
@@ -363,7 +364,7 @@ class SparseGPRegressor(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose a basis and fit all rows in its span.
 
         Parameters

@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -602,7 +602,7 @@ class HullBoostClassifier(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> HullBoostClassifier:
+    ) -> Self:
         """Boost.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -526,7 +526,7 @@ class HullMixture(DensityMixin, SavedModel, BaseEstimator):
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> HullMixture:
+    ) -> Self:
         """Grow a mixture.
 
         Parameters

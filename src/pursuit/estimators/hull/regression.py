@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -271,7 +271,7 @@ class HullRegressor(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> HullRegressor:
+    ) -> Self:
         """Choose atoms and their weights.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -350,7 +350,7 @@ class LPMachineClassifier(ScoredRows, ClassifierMixin, LPMachine):
         *,
         target: str | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose kernel functions and fit them.
 
         Parameters
@@ -531,7 +531,7 @@ class LPMachineRegressor(MultiOutputMixin, ScoredRows, GradientModel, RegressorM
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose kernel functions and fit them.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -178,8 +178,9 @@ class GreedyFeatureMap(
     (512 MB); ``T_``, :meth:`preconditioner` and :meth:`as_linear_operator` use them. They are not
     pickled: a saved map has size O(n²) beside its landmarks, and needs the rows again as ``X=``.
 
-    SS00 §2.3 rearranges the landmarks by importance afterwards. A second map does this: pass
-    ``search=Search("pooled", candidates=first.components_)`` and a small ``residual_tol``.
+    Smola and Schölkopf (2000, §2.3) rearrange the landmarks by importance afterwards. A second map
+    does this: pass ``search=Search("pooled", candidates=first.components_)`` and a small
+    ``residual_tol``.
 
     References
     ----------
@@ -280,7 +281,7 @@ class GreedyFeatureMap(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose landmarks among the rows.
 
         Parameters

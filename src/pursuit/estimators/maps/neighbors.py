@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -230,7 +230,7 @@ class SpanNeighbors(
 
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, *, target: str | Sequence[str] | None = None) -> Any:
+    def fit(self, X: Any, y: Any = None, *, target: str | Sequence[str] | None = None) -> Self:
         """Choose landmarks and place the rows by them.
 
         Parameters

@@ -433,7 +433,7 @@ class KernelMatchingPursuitRegressor(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose functions and fit them.
 
         Parameters
@@ -628,7 +628,7 @@ class KernelMatchingPursuitClassifier(
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose functions and fit them.
 
         Parameters

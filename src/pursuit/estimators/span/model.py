@@ -226,14 +226,15 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
             The training data, as in :meth:`fit`.
         kind : {"hybrid", "published", "dense", "scaled", "grouped", "two-level", "pcg"}, \
                 default "hybrid"
-            Which lower bound to use. ``"published"`` is SB01's second pursuit, and cannot fall
-            below the noise floor. ``"dense"`` takes the residual as dual point, ``"scaled"`` its
-            best multiple, ``"hybrid"`` the best point in the span of both it and SB01's; they cost
-            one product with the full kernel matrix, in O(n_rows) memory. ``"pcg"`` improves the
-            point by ``steps`` conjugate-gradient steps (5), a product each. ``"grouped"`` adds up
-            the minima of random groups of ``group_rows`` rows, each with its share of the noise
-            (256 to 768, as many as a sample asks for). ``"two-level"`` needs no such product but a
-            pivoted Cholesky of ``n_second`` columns (4 ``n_basis_``), in O(n_rows n_second) memory.
+            Which lower bound to use. ``"published"`` is the second pursuit of Smola and Bartlett
+            (2001), and cannot fall below the noise floor. ``"dense"`` takes the residual as dual
+            point, ``"scaled"`` its best multiple, ``"hybrid"`` the best point in the span of it and
+            the published one; they cost one product with the full kernel matrix, in O(n_rows)
+            memory. ``"pcg"`` improves the point by ``steps`` conjugate-gradient steps (5), a
+            product each. ``"grouped"`` adds up the minima of random groups of ``group_rows`` rows,
+            each with its share of the noise (256 to 768, as many as a sample asks for).
+            ``"two-level"`` needs no such product but a pivoted Cholesky of ``n_second`` columns
+            (4 ``n_basis_``), in O(n_rows n_second) memory.
         **options
             ``steps`` for pcg, ``group_rows`` for grouped, ``n_second`` for two-level.
 
@@ -277,8 +278,8 @@ class SpanModel(GroupedOutputs, BasisModel, ReportedModel, BaseEstimator):
         sizes : array of int, optional
             Numbers of basis functions; by default a grid of ratio 1.25 up to ``n_basis_``.
         floor : bool, default False
-            Also compute what the published gap cannot fall below (Z03 Proposition 3.3), which
-            takes the exact solution, by conjugate gradients.
+            Also compute what the published gap cannot fall below (Zhang 2002b, Proposition 3.3),
+            which takes the exact solution, by conjugate gradients.
 
         Returns
         -------

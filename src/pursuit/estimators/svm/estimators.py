@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -251,7 +251,7 @@ class LowRankSVC(ScoredRows, ClassifierMixin, LowRankMachine):
         *,
         target: str | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose a basis and fit the machine in its span.
 
         Parameters
@@ -543,7 +543,7 @@ class LowRankSVR(ScoredRows, GradientModel, RegressorMixin, LowRankMachine):
         *,
         target: str | Sequence[str] | None = None,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose a basis and fit the machine in its span.
 
         Parameters
@@ -770,7 +770,7 @@ class LowRankOneClassSVM(OutlierMixin, LowRankMachine):
         sample_weight: ArrayLike | None = None,
         *,
         weight: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Choose a basis and fit the machine in its span.
 
         Parameters
