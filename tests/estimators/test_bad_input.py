@@ -169,7 +169,9 @@ def test_bad_shapes(X, y, weights, message):
 
 def test_targets_of_three_dimensions_are_not_called_rows():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), np.ones((20, 2, 2))
-    with pytest.raises(ValueError, match=r"^y: Found array with dim 3, .* y\.reshape"):
+    with pytest.raises(
+        ValueError, match=r"^y has too many dimensions: Found array with dim 3, .* y\.reshape"
+    ):
         pursuit.HullBoostClassifier().fit(X, y)
 
 
