@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
     """Note what became of a test; one that needs what we do not offer is left out.
 
-    What is fitted in other processes is not seen here: a test that fits nowhere else is not counted.
+    Fits in other processes are not seen here: a test that has no others is not counted.
     """
     before = getattr(item, "_before", Adapter.fitted)
     item._before = before  # type: ignore[attr-defined]
