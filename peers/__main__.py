@@ -75,7 +75,7 @@ def totals(counts: list[dict[str, Any]]) -> tuple[int, int, int, int]:
 
 
 def outcomes(name: str) -> list[dict[str, str]]:
-    """What became of every test of a file that makes an object of one of our classes."""
+    """What became of every test of a file that names one of the classes that are replaced."""
     base, _ = AGAIN.get(name, (name, ""))
     spec = util.find_spec(FILES[base])
     package = util.find_spec("sklearn")

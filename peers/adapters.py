@@ -44,8 +44,8 @@ class Adapter:
 
     ours: type
     peer: type
-    made = 0
-    """Number of adapters that were constructed, by which tests are told that have none."""
+    fitted = 0
+    """Number of calls of our `fit`, by which tests are told that have none."""
     of_pairs = False
     """Whether the peer calls a function for every pair of rows, and not for blocks of them."""
     refused: tuple[str, ...] = ()
@@ -62,7 +62,6 @@ class Adapter:
             cls.ours.__init__(self)
             for name, value in list(bound.arguments.items())[1:]:
                 setattr(self, name, value)
-            Adapter.made += 1
 
         @wraps(cls.ours.fit)  # type: ignore[attr-defined]
         def fit(self: Any, *args: Any, **options: Any) -> Any:
@@ -102,6 +101,7 @@ class Adapter:
             raise NotOfferedError(f"{name} has no counterpart in {self.ours.__name__}")
         given = self.get_params(deep=False)  # type: ignore[attr-defined]
         self.ours.__init__(self, **self.translated())
+        Adapter.fitted += 1
         try:
             return self.ours.fit(self, X, y, *args, **options)
         finally:

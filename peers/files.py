@@ -13,6 +13,20 @@ FILES = {
     "test_pls": "sklearn.cross_decomposition.tests.test_pls",
     "test_weight_boosting": "sklearn.ensemble.tests.test_weight_boosting",
     "test_gaussian_mixture": "sklearn.mixture.tests.test_gaussian_mixture",
+    "test_sparse": "sklearn.svm.tests.test_sparse",
+    "test_multiclass": "sklearn.tests.test_multiclass",
+    "test_bagging": "sklearn.ensemble.tests.test_bagging",
+    "test_ensemble_common": "sklearn.ensemble.tests.test_common",
+    "test_search": "sklearn.model_selection.tests.test_search",
+    "test_validation": "sklearn.model_selection.tests.test_validation",
+    "test_classification_threshold": (
+        "sklearn.model_selection.tests.test_classification_threshold"
+    ),
+    "test_self_training": "sklearn.semi_supervised.tests.test_self_training",
+    "test_confusion_matrix_display": "sklearn.metrics._plot.tests.test_confusion_matrix_display",
+    "test_dbscan": "sklearn.cluster.tests.test_dbscan",
+    "test_t_sne": "sklearn.manifold.tests.test_t_sne",
+    "test_utils_validation": "sklearn.utils.tests.test_validation",
 }
 """Modules of tests by the name that the command line and the table give them."""
 
@@ -31,6 +45,8 @@ _LATENT = "latent_mean_and_variance: decision_function has the mean alone"
 _ARRAYS = "arrays of other libraries (array API) are not taken"
 _LIBSVM = "coefficients, supports or iterations as libsvm stores them; ours are on the basis"
 _COEF = "coef_ of linear kernels: scikit-learn's LinearSVC and LinearSVR are for these"
+_LIMIT = "no limit of iterations, and so no warning of it"
+_INDEFINITE = "kernels that are not positive semi-definite are refused"
 _NEGATIVE = "negative weights are refused"
 _PROBABILITY = "probabilities are CalibratedClassifierCV's, as scikit-learn advises since 1.8"
 _LINEAR_CCA = "loadings, weights, coefficients and predictions of linear CCA; ours has kernels"
@@ -77,7 +93,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "test_kernel_approximation": {
         "test_nystroem_approximation_array_api": _ARRAYS,
         "test_nystroem_precomputed_kernel": _WORDS,
-        "test_nystroem_approximation": "kernels that are not positive semi-definite are refused",
+        "test_nystroem_approximation": _INDEFINITE,
         "test_nystroem_callable": "how often a kernel is called for how many pairs",
     },
     "test_kernel_pca": {
@@ -101,7 +117,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         **{f"test_n_iter_libsvm[42-{n}-SVC-ndarray]": _LIBSVM for n in (2, 3, 4)},
         "test_n_support": _LIBSVM,
         "test_sparse_fit_support_vectors_empty": _LIBSVM,
-        "test_libsvm_convergence_warnings": "no limit of iterations, and so no warning of it",
+        "test_libsvm_convergence_warnings": _LIMIT,
         "test_svc_raises_error_internal_representation": _PRIVATE,
         "test_linearsvr": _COEF,
         "test_svr_predict": _COEF,
@@ -180,6 +196,24 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "test_means_for_all_inits": _EM,
         "test_regularisation": "a least variance is always there",
         "test_sample": _WORDS,
+    },
+    "test_sparse": {
+        "test_svc_iris": _LIBSVM,
+        "test_sparse_oneclasssvm": _LIBSVM,
+        **{
+            f"test_sparse_oneclasssvm[{kind}-sigmoid-X_train{i}-None-X_test{i}]": _INDEFINITE
+            for kind in ("csr_matrix", "csr_array", "lil_matrix", "lil_array")
+            for i in range(3)
+        },
+        "test_sparse_realdata": _LIBSVM,
+        "test_sparse_decision_function": _COEF,
+        "test_timeout": _LIMIT,
+    },
+    "test_validation": {
+        "test_cross_validate": _COEF,
+    },
+    "test_utils_validation": {
+        "test_check_array_links_to_imputer_doc_only_for_X[asarray-X]": _WORDS,
     },
 }
 LEFT_OUT["test_gpr-full-scale"] = LEFT_OUT["test_gpr"]

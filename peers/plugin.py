@@ -58,6 +58,8 @@ def loaded(path: Path) -> ModuleType:
     name = PATHS[path]
     module = ModuleType(name)
     module.__file__, module.__package__ = str(path), name.rpartition(".")[0]
+    # What the file imports is imported with scikit-learn's own classes, and keeps them.
+    importlib.import_module(name)
     with replaced():
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), vars(module))
         # `svm.SVC` in the body of a test is looked up when the test runs.
@@ -121,9 +123,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
-    """Note what became of a test; one that needs what we do not offer is left out."""
-    before = getattr(item, "_made", Adapter.made)
-    item._made = before  # type: ignore[attr-defined]
+    """Note what became of a test; one that needs what we do not offer is left out.
+
+    Fits in other processes are not seen here: a test that has no others is not counted.
+    """
+    before = getattr(item, "_before", Adapter.fitted)
+    item._before = before  # type: ignore[attr-defined]
     outcome = yield
     report = outcome.get_result()
     error = call.excinfo.value if call.excinfo is not None else None
@@ -145,7 +150,7 @@ def _note(item: pytest.Item, report: Any, raised: Any) -> None:
     elif outcome == "failed":
         lines = str(raised.value).strip().splitlines()
         why = ": ".join([raised.typename, *lines[:1]])
-    elif Adapter.made == item._made:  # type: ignore[attr-defined]
+    elif Adapter.fitted == item._before:  # type: ignore[attr-defined]
         outcome = "none of our classes"
     line = {"file": item.path.stem, "test": item.name, "outcome": outcome, "why": why}
     with Path(os.environ[OUTCOMES]).open("a", encoding="utf-8") as file:

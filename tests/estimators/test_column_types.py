@@ -116,6 +116,13 @@ def test_every_estimator_names_and_counts_gaps(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_names_that_are_not_those_of_the_fit_are_told_before_the_gaps_they_make(name):
+    model = fitted(name, PLAIN)
+    with pytest.raises(ValueError, match="feature names should match"):
+        values(model, PLAIN.reindex(columns=["a", "b", "z"]))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_gaps_of_arrays_are_counted_by_position(name):
     X = PLAIN.to_numpy(dtype=float)
     X[:3, 2] = np.nan

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from importlib import util
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 import sklearn.kernel_ridge
 from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import has_fit_parameter
 
@@ -38,12 +41,36 @@ def test_a_copy_of_a_test_file_has_our_classes_and_scikit_learn_keeps_its_own():
 
 @pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=lambda adapter: adapter.__name__)
 def test_adapters_have_the_arguments_and_defaults_of_their_peers(adapter):
-    made = Adapter.made
     model = adapter()
-    assert Adapter.made == made + 1
     assert model.get_params() == adapter.peer().get_params()
     assert clone(model).get_params() == model.get_params()
     assert isinstance(model, adapter.ours)
+
+
+def test_modules_of_scikit_learn_keep_its_own_classes_when_a_test_file_imports_them_first():
+    lines = [
+        "from pathlib import Path",
+        "from peers import plugin",
+        f"copy = plugin.loaded(Path({str(source('test_bagging'))!r}))",
+        "from sklearn.feature_selection import _mutual_info",
+        "assert copy.SVR in plugin.ADAPTERS.values()",
+        "assert _mutual_info.NearestNeighbors in plugin.ADAPTERS",
+    ]
+    root = Path(plugin.__file__).parents[1]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], cwd=root, check=True)
+
+
+def test_what_counts_is_a_fit_in_this_process(monkeypatch, tmp_path):
+    monkeypatch.setenv(plugin.OUTCOMES, str(tmp_path / "outcomes.jsonl"))
+    item = SimpleNamespace(path=source("test_gpr"), name="test_a", _before=Adapter.fitted)
+    report = SimpleNamespace(outcome="passed", longrepr=None)
+    model = clone(ADAPTERS[sklearn.kernel_ridge.KernelRidge](kernel="rbf"))
+    plugin._note(item, report, None)
+    cross_val_score(model, np.eye(6), np.arange(6.0), cv=2)
+    assert Adapter.fitted == item._before + 2
+    plugin._note(item, report, None)
+    lines = (tmp_path / "outcomes.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["outcome"] for line in lines] == ["none of our classes", "passed"]
 
 
 def test_others_see_by_the_signature_of_fit_what_a_class_takes():
@@ -62,7 +89,7 @@ def test_a_file_that_is_run_again_has_reasons_of_its_own(monkeypatch):
 
 def test_a_failure_that_scikit_learn_expects_is_left_out(monkeypatch, tmp_path):
     monkeypatch.setenv(plugin.OUTCOMES, str(tmp_path / "outcomes.jsonl"))
-    item = SimpleNamespace(path=source("test_gpr"), name="test_a", _made=Adapter.made - 1)
+    item = SimpleNamespace(path=source("test_gpr"), name="test_a", _before=Adapter.fitted - 1)
     report = SimpleNamespace(outcome="skipped", wasxfail="issue 1", longrepr="a traceback")
     plugin._note(item, report, None)
     report = SimpleNamespace(outcome="passed", wasxfail="issue 1", longrepr=None)

@@ -477,7 +477,7 @@ def validate_held(
     source = as_source(X)
     if source is None:
         X = X if reset else known_columns(estimator, X)
-        refuse_text(estimator, X)
+        refuse_text(estimator, X, reset=reset)
         found = _validated(estimator, X, y, reset=reset, **checks)
         check_scale("X", found[0] if isinstance(found, tuple) else found)
         return found

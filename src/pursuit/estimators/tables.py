@@ -229,12 +229,14 @@ def encoded(estimator: Any, X: Any, *, reset: bool) -> Any:
     columns = Columns.of(X)
     if columns is None:
         return X
+    if not reset:
+        # Names that are not those of the fit explain missing values.
+        validate_data(estimator, X, reset=False, skip_check_array=True, ensure_2d=False)
     columns.check_times()
     columns.check_gaps()
     if reset:
         levels = _levels_at_fit(estimator, X, columns)
     else:
-        validate_data(estimator, X, reset=False, skip_check_array=True, ensure_2d=False)
         levels = {j: found for j, (_, found) in categories_by_position(estimator).items()}
         _refuse_new_text(columns, levels)
     # A fit sets the levels of categories that are numbers, too; later these columns stay numbers.
@@ -390,11 +392,13 @@ def _remedy(estimator: Any, columns: Columns, wrong: list[int]) -> str:
     )
 
 
-def refuse_text(estimator: Any, X: Any) -> None:
+def refuse_text(estimator: Any, X: Any, *, reset: bool) -> None:
     """Refuse columns of text, for estimators that take numbers only."""
     columns = Columns.of(X)
     if columns is None:
         return
+    if not reset:
+        validate_data(estimator, X, reset=False, skip_check_array=True, ensure_2d=False)
     columns.check_times()
     columns.check_gaps()
     text = [j for j in columns.text if is_coded(columns.levels(j))]
