@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from heartbeat import beating, has_stopped
 
 ROOT = Path(__file__).parent.parent
 
@@ -86,16 +87,23 @@ def test_a_case_that_ends_badly_does_not_stop_the_others(tmp_path, monkeypatch, 
     assert lines[-1].endswith("3 failed, 1 skipped, 1 missed, 1 ok")
 
 
+def test_a_process_that_runs_has_not_stopped(tmp_path):
+    alive = tmp_path / "alive"
+    process = subprocess.Popen([sys.executable, "-c", beating(alive)])
+    while not alive.exists():
+        time.sleep(0.05)
+    assert not has_stopped(alive)
+    process.kill()
+    process.wait()
+    assert has_stopped(alive)
+
+
 def test_a_case_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path):
-    child = "import pathlib, time; time.sleep(3); pathlib.Path('alive').write_text('')"
-    program = (
-        "import subprocess, sys; "
-        f"subprocess.run([sys.executable, '-c', {child!r}], cwd={str(tmp_path)!r})"
-    )
+    alive = tmp_path / "alive"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {beating(alive)!r}])"
     [outcome] = run({"hangs": program}, tmp_path / "results", longest=1.0)
     assert (outcome.verdict, outcome.reason) == ("failed", "took longer than 1 s")
-    time.sleep(4)
-    assert not (tmp_path / "alive").exists()
+    assert has_stopped(alive)
 
 
 @pytest.fixture
@@ -134,21 +142,20 @@ def test_a_case_that_has_just_ended_is_no_error(waiting, monkeypatch, error):
 
 
 def test_ending_the_command_ends_the_case_that_runs(tmp_path):
-    case = "import pathlib, time; pathlib.Path('runs').touch(); time.sleep(5); open('alive', 'w')"
+    alive = tmp_path / "alive"
     program = (
         "import sys; from pathlib import Path; from benchmarks import unattended as u; "
-        "u.end_cases_when_ended(); "
-        f"u.run_cases(['a'], Path('results'), lambda name, path: [sys.executable, '-c', {case!r}])"
+        "u.end_cases_when_ended(); u.run_cases(['a'], Path('results'), "
+        f"lambda name, path: [sys.executable, '-c', {beating(alive)!r}])"
     )
     own = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     process = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=own)
-    while not (tmp_path / "runs").exists():
+    while not alive.exists():
         assert process.poll() is None
         time.sleep(0.05)
     process.terminate()
     assert process.wait() == 128 + signal.SIGTERM
-    time.sleep(6)
-    assert not (tmp_path / "alive").exists()
+    assert has_stopped(alive)
 
 
 def test_old_figures_stay_where_a_case_fails_or_is_skipped(tmp_path, monkeypatch):
