@@ -385,6 +385,20 @@ def command(monkeypatch, tmp_path):
     return module
 
 
+def test_the_list_tells_fits_that_were_skipped_from_those_to_do(command, capsys):
+    from benchmarks.frontier.store import Line
+
+    store = command._stored(command.RESULTS)
+    nothing = Line("housing", None, None, "SparseGPRegressor", "128 functions", 0)
+    store.put(replace(nothing, status="skipped"))
+    only = ["--datasets", "housing", "--models", "sparse", "--seeds", "0", "--list"]
+    assert command.main(only) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "housing, SparseGPRegressor, 128 functions, seed 0, was skipped" in lines
+    assert "housing, SparseGPRegressor, 512 functions, seed 0" in lines
+    assert lines[-1] == f"{len(lines) - 2} fits to do, and 1 to look at again"
+
+
 def test_an_interrupted_run_goes_on_where_it_stopped(command):
     words = ["--datasets", "housing", "abalone", "--models", "sparse", "nystroem"]
     command.stop_at.add(6)

@@ -37,10 +37,13 @@ def main(words: Sequence[str]) -> int:
     apart = DEVELOPMENT / f"frontier-{options.cap:g}-{options.rows or 'all'}.csv"
     path = apart if develop else RESULTS
     if options.list:
-        todo = _todo(_stored(path), options)
+        store = _stored(path)
+        todo = _todo(store, options)
+        skipped = [cell for cell in todo if store.lines[cell].status == SKIPPED]
         for cell in todo:
-            print(cell)
-        print(f"{len(todo)} fits to do")
+            print(f"{cell}{', was skipped' if cell in skipped else ''}")
+        again = f", and {len(skipped)} to look at again" if skipped else ""
+        print(f"{len(todo) - len(skipped)} fits to do{again}")
         return 0
     end_cases_when_ended()
     with _alone(path.parent):
