@@ -871,6 +871,12 @@ def test_stored_errors_come_out_again_without_the_code_of_the_benchmark(model):
     file = Path(os.environ.get("PURSUIT_DATA", "")) / "abalone.data"
     if not file.is_file():
         pytest.skip("PURSUIT_DATA names no folder with abalone.data")
+    import sklearn
+
+    about = json.loads((DOCS / "benchmarks" / "frontier.json").read_text(encoding="utf-8"))
+    stored_with = {run["machine"]["scikit-learn"] for run in about["machines"]}
+    if sklearn.__version__ not in stored_with:
+        pytest.skip(f"stored with scikit-learn {' and '.join(stored_with)}: others draw otherwise")
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.kernel_approximation import Nystroem
     from sklearn.linear_model import Ridge
@@ -905,7 +911,7 @@ def test_stored_errors_come_out_again_without_the_code_of_the_benchmark(model):
             if (line["dataset"], line["model"], line["setting"], line["seed"])
             == ("abalone", model, "default", "0")
         ]
-    # Other versions of the libraries draw and round in other ways.
+    # Other processors round, and other versions of LightGBM draw, in other ways.
     assert np.sqrt(np.mean(error**2)) == pytest.approx(float(line["rmse"]), rel=0.01)
     assert density == pytest.approx(float(line["nlpd"]), abs=0.01)
     within = np.mean(np.abs(error) < 1.96 * math.sqrt(noise))
