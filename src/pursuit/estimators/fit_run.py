@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 
+from pursuit._sklearn import Fit
 from pursuit._types import Indices
 from pursuit.estimators.checkpoint import Checkpoint
 from pursuit.estimators.inputs import indefinite, named_columns, reads_matrix, seeds
@@ -33,9 +34,6 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
     CallbackSupportMixin, callback = type("CallbackSupportMixin", (), {}), None
 else:
     CallbackSupportMixin = callback.CallbackSupportMixin
-
-
-Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def with_callbacks(fit: Fit) -> Fit:

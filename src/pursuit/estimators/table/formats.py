@@ -167,7 +167,8 @@ def find_strays(texts: Collection[str]) -> list[str]:
     others = [text for text, one in readings.items() if one.format or one.problem]
     if len(others) < _READABLE_SHARE * len(looked_at) or find_format(others).format is None:
         return []
-    return [text for text in looked_at if text not in set(others)]
+    readable = set(others)
+    return [text for text in looked_at if text not in readable]
 
 
 def shared_unit(texts: Collection[str]) -> str:
